@@ -88,6 +88,10 @@ class SendError(LanesError):
     """Messages could not be sent."""
 
 
+class RunError(LanesError):
+    """A run can't be opened or sealed as asked."""
+
+
 class OutboxError(LanesError):
     """An operation on an outbox failed or was refused."""
 

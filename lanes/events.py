@@ -330,6 +330,12 @@ class Event(enum.StrEnum):
         "skips the message, which was done in the lane `done_in`: its priority has changed, or two senders share an id",
         ("lane", "message_id", "id", "kind", "done_in"),
     )
+    END_NOT_RECORDED = (
+        "end_not_recorded",
+        "",
+        "tries once more, then returns the record: a member of a run leaves its queue with its end recorded",
+        _RECORD,
+    )
     EFFECT_NOT_RELEASED = (
         "effect_not_released",
         "",

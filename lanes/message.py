@@ -45,9 +45,12 @@ JSON_WHITESPACE = " \t\n\r"
 INTEGER = re.compile(r"[+-]?\d{1,18}")
 MOVED, REDRIVEN = "moved-", "redrive-"
 
+"""Prefixes of the deduplication ids of messages that an override moved, and of copies of dead letters."""
+
 CLAIMED_AT = "lanes.claimed_at"
 """SQS message attribute by which a relay says when it claimed the entry, in milliseconds of the epoch."""
-"""Prefixes of the deduplication ids of messages that an override moved, and of copies of dead letters."""
+RUN = "lanes.run"
+"""SQS message attribute with the run that a message belongs to (`lanes.runs.Mark`)."""
 LEAP_SECOND = re.compile(r"(?<=T\d\d:\d\d):60")
 # Text to Python only: JSON can escape half of a surrogate pair, UTF-8 and CloudEvents cannot hold one.
 HALF_PAIR = re.compile("[\ud800-\udfff]")

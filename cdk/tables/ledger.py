@@ -9,6 +9,9 @@ from constructs import Construct
 from .encryption import table_encryption, with_key
 
 PARKED_INDEX = "parked"
+FOLLOWED = "run#*"
+"""The keys of the items of runs, which producers write too."""
+
 WRITTEN = (
     "message#*",
     "effect#*",
@@ -18,6 +21,7 @@ WRITTEN = (
     "cancelled#*",
     "overrides",
     "slots",
+    FOLLOWED,
 )
 """
 The keys of items that a consumer writes. Not the audit trail, the pauses and the redrives, which operators write.
@@ -114,6 +118,25 @@ class Ledger(Construct):
             grantee=grantee, actions=["dynamodb:Query"], resource_arns=[self.table.table_arn, index_arn]
         )
         return with_key(reads.combine(writes).combine(queries), grantee, self.table)
+
+    def grant_follow(self, grantee: iam.IGrantable) -> iam.Grant:
+        """
+        Let a producer follow its runs: read and write their items, and no others.
+
+        Args:
+            grantee: The function or role of the producer, which also needs ``LaneQueues.grant_send``.
+
+        Returns:
+            The grant, on this table.
+
+        """
+        grant = iam.Grant.add_to_principal(
+            grantee=grantee,
+            actions=["dynamodb:GetItem", "dynamodb:UpdateItem"],
+            resource_arns=[self.table.table_arn],
+            conditions={"ForAllValues:StringLike": {"dynamodb:LeadingKeys": [FOLLOWED]}},
+        )
+        return with_key(grant, grantee, self.table)
 
 
 def _text_attribute(name: str) -> dynamodb.Attribute:

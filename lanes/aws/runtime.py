@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 from lanes.aws.clients import Clients, consumer_config, receiver_config
@@ -12,8 +13,7 @@ from lanes.aws.queues.lane_queue import LaneQueueCalls
 from lanes.aws.table.holds import DynamoDBHolds
 from lanes.aws.table.ledger import DynamoDBLedger
 from lanes.aws.table.overrides import DynamoDBOverrides
-from lanes.aws.table.pauses import DynamoDBPauses
-from lanes.aws.table.slots import DynamoDBSlots
+from lanes.aws.table.slots import DynamoDBPauses, DynamoDBSlots
 from lanes.aws.telemetry.powertools import PowertoolsTelemetry
 from lanes.config import EngineName
 from lanes.config.deployment import Deployment
@@ -24,7 +24,10 @@ from lanes.holds import Holds
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_sqs import SQSClient
+
+    from lanes.runs import RunTable
 
 CONCURRENCY_VARIABLE = "AWS_LAMBDA_MAX_CONCURRENCY"
 
@@ -54,8 +57,16 @@ def runtime_from_env(environ: Mapping[str, str] | None = None) -> Runtime:
         overrides=DynamoDBOverrides(table=table, client=database),
         holds=Holds(DynamoDBHolds(table=table, client=database)),
         pauses=DynamoDBPauses(table=table, client=database),
+        runs=partial(run_table, table, database),
         bell=_bell(deployment, clients),
     )
+
+
+def run_table(table: str, client: DynamoDBClient) -> RunTable:
+    """Return the runs in a table; their module is loaded with the first one that is followed."""
+    from lanes.aws.table.runs import DynamoDBRuns
+
+    return DynamoDBRuns(table=table, client=client)
 
 
 def _refuse_shared_environment(environ: Mapping[str, str]) -> None:

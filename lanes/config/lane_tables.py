@@ -22,7 +22,7 @@ from lanes.config.settings import (
 from lanes.config.table import SECOND, ConfigTable, describe, format_duration
 
 # Names begin with a capital or a digit, since other items of the index that holds parked records begin with a small
-# letter (`lanes.aws.table.index_partition`).
+# letter (`lanes.aws.table.items`).
 NAME = re.compile(r"[A-Z0-9][A-Za-z0-9_-]{0,39}")
 DEAD_LETTER = "deadletter"
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lanes.consumer import telemetry as report
 from lanes.consumer.calls import Attempt, Call, Caller
 from lanes.consumer.ledger import Ending, Entry, twice
-from lanes.consumer.outcome import DONE, Outcome, Reason
+from lanes.consumer.outcome import DONE, SENT_ON, Outcome, Reason
 from lanes.consumer.records import SETTLING, Batch, RawRecord
 from lanes.consumer.signals import Yielded, asked_delay, deciding, is_attempt, text_of
 from lanes.errors import AwsError, DeadLetter, Retry, Unavailable
@@ -175,7 +175,7 @@ class Attempts:
         self._telemetry.count(Metric.DUPLICATES)
         work = self._handlers.resolve(record)
         report.decoded(self._telemetry, Event.DUPLICATE_SKIPPED, lane, record, work)
-        return DONE
+        return SENT_ON
 
     def _refused(self, lane: Lane, record: RawRecord, entry: Entry, work: Work) -> Outcome | None:
         """Return the outcome of a record that gets no attempt, or None."""

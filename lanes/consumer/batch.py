@@ -183,13 +183,22 @@ class Corridor:
                 yielded = outcome
                 if outcome.entry is not None:
                     outcomes.entries[record.message_id] = outcome.entry
-            # Not left to the queue, which counts receives, those of yields and throttles among them
-            # (docs/decisions/0003-attempts-in-a-ledger.md).
-            elif outcome.ending is Ending.DEAD_LETTERED:
-                outcomes.set(record, self.settlement.dead_letter(lane, record, outcome))
             else:
-                outcomes.set(record, outcome)
+                self._conclude(lane, outcomes, record, outcome)
         return yielded
+
+    def _conclude(self, lane: Lane, outcomes: Outcomes, record: RawRecord, outcome: Outcome) -> None:
+        """Decide a record; first send its dead letter, or record the end of a run's member."""
+        # Not left to the queue, which counts receives, those of yields and throttles among them
+        # (docs/decisions/0003-attempts-in-a-ledger.md).
+        if outcome.ending is Ending.DEAD_LETTERED:
+            outcome = self.settlement.dead_letter(lane, record, outcome)
+        # Now, not with the batch: if it can't be recorded, the later records of the group stay as well.
+        elif outcome.end and not self.settlement.is_recorded(lane, record, outcome.end):
+            entry = outcomes.entries[record.message_id]
+            delay = self.settlement.delays.after_error(lane, record)
+            outcome = Outcome(entry=entry, delay=delay, reason=Reason.UNRECORDED)
+        outcomes.set(record, outcome)
 
     def _admit_all(self, batch: Batch, outcomes: Outcomes, interceptions: Sequence[Interception]) -> None:
         """Admit records before any is handled or yields: a record that is not handled needs no slot."""
@@ -211,9 +220,7 @@ class Corridor:
             return False
         for part in reversed(interceptions):
             outcome = part.after(record, outcome)
-        if outcome.ending is Ending.DEAD_LETTERED:
-            outcome = self.settlement.dead_letter(batch.lane, record, outcome)
-        outcomes.set(record, outcome)
+        self._conclude(batch.lane, outcomes, record, outcome)
         return True
 
     def _keep_rest(

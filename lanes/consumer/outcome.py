@@ -46,6 +46,7 @@ class Reason(enum.StrEnum):
     EXPIRED = "expired"  # its visibility timeout ended before it could be held: another receive may have it
     UNKNOWN_KIND = "unknown_kind"  # no handler is known for its kind, and code that has one may be on its way
     AWAY = "away"  # its handler found its resource away, or a pause of the resource was longer than the invocation
+    UNRECORDED = "unrecorded"  # it has ended, and the end could not be written to its run
     EARLY = "early"  # its handler wants it later, with `Retry(counts=False)`
     DIVERTED = "diverted"  # an override or a hold could not be applied yet
 
@@ -65,6 +66,7 @@ class Outcome:
         error: the dead letter's last error.
         to: the lane with priority over a yielded record; None if that is unknown.
         work: the decoded record of a dead letter, if it was decoded.
+        end: the end of a run's member (`lanes.runs.End`); empty if it goes on elsewhere, or its end is recorded.
 
     """
 
@@ -77,6 +79,7 @@ class Outcome:
     error: str = ""
     to: Lane | None = None
     work: Work | None = None
+    end: str = ""
 
     @property
     def is_kept(self) -> bool:
@@ -85,7 +88,10 @@ class Outcome:
 
 
 BEHIND = Outcome(delay=0, reason=Reason.BEHIND)
-DONE = Outcome(ending=Ending.DONE)
+DONE = Outcome(ending=Ending.DONE, end="done")
+CANCELLED = Outcome(ending=Ending.DONE, end="cancelled")
+SENT_ON = Outcome(ending=Ending.DONE)
+"""It leaves the queue, and its message goes on in another one, or has left it before."""
 
 
 @dataclasses.dataclass(slots=True, eq=False)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from lanes.errors import ConfigurationError
-from lanes.message import CLAIMED_AT, size_bytes
+from lanes.message import CLAIMED_AT, RUN, size_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -73,6 +73,11 @@ class RawRecord:
         text = str((self.message_attributes.get(CLAIMED_AT) or {}).get("stringValue", ""))
         # Whoever may send to the lane can set it: any other form is a sender's own attribute.
         return int(text) / 1000 if _MILLISECONDS.fullmatch(text) else None
+
+    @property
+    def run(self) -> str:
+        """The mark of the run that it belongs to; empty for none."""
+        return str((self.message_attributes.get(RUN) or {}).get("stringValue", ""))
 
     def size_with(self, body: str) -> int:
         """Return the size of `body` with this record's attributes, as SQS counts it: names, types and values."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import random as randomness
 import time
 import uuid
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from lanes.config.settings import EngineName
@@ -22,6 +24,7 @@ from lanes.consumer.interceptors.group_hold import GroupHold
 from lanes.consumer.interceptors.overrides import OverrideFilter
 from lanes.consumer.ledger import CachedLedger, Ledger
 from lanes.consumer.outcome import Delays
+from lanes.consumer.records import RawRecord
 from lanes.consumer.settlement import Queues as SettlementQueues
 from lanes.consumer.settlement import Settlement
 from lanes.consumer.telemetry import GuardedTelemetry
@@ -37,8 +40,10 @@ if TYPE_CHECKING:
     from lanes.consumer.interceptors import Interceptor
     from lanes.consumer.telemetry import Telemetry
     from lanes.holds import Holds
+    from lanes.message import Message
     from lanes.overrides import Overrides
     from lanes.pauses import Pauses
+    from lanes.runs import Ends, RunTable
 
     class Queues(DepthReader, ReceivingQueues, SettlementQueues, Protocol):
         """The consumer's calls to its queues: read counts, receive, delete, change visibility, dead-letter, send on."""
@@ -58,6 +63,7 @@ class Runtime:
         overrides: the active overrides; None if waiting messages can't be cancelled or moved.
         holds: the held groups; None if no group is ever held.
         pauses: the paused lanes of the pull engine; None if no lane is ever paused.
+        runs: returns the table of runs, once a record of one comes; None if no run is followed.
         bell: the bell of the pull engine; None without one.
         beside: makes calls beside the handler; threads by default.
         clock: returns epoch seconds.
@@ -75,6 +81,7 @@ class Runtime:
     overrides: Overrides | None = None
     holds: Holds | None = None
     pauses: Pauses | None = None
+    runs: Callable[[], RunTable] | None = None
     bell: Bell | None = None
     beside: Beside | None = None
     clock: Callable[[], float] = time.time
@@ -92,7 +99,12 @@ class Runtime:
         ledger, delays = CachedLedger(self.ledger, clock=clock), Delays(config.consumer, self.random)
         telemetry = GuardedTelemetry(self.telemetry, clock)
         settlement = Settlement(
-            queues=self.queues, ledger=ledger, delays=delays, telemetry=telemetry, clock=clock
+            queues=self.queues,
+            ledger=ledger,
+            delays=delays,
+            telemetry=telemetry,
+            clock=clock,
+            ends=functools.cache(partial(self._ends, self.runs)) if self.runs else None,
         )
         # From the given source of chance, so that a simulation with the same seed repeats itself.
         environment = uuid.UUID(int=self.random.getrandbits(128)).hex[:12]
@@ -112,6 +124,29 @@ class Runtime:
         return MappedEngine(
             deployment=self.deployment, corridor=corridor, services=turns, monotonic=self.monotonic
         )
+
+    def _ends(self, table: Callable[[], RunTable]) -> Ends:
+        # Late: without a run no module of theirs is loaded, and no call made.
+        from lanes.runs import Ends
+
+        return Ends(table=table(), announce=self._announce)
+
+    def _announce(self, message: Message) -> None:
+        """Send the message of a run's end to its lane."""
+        own = RawRecord(
+            message_id="",
+            receipt_handle="",
+            body="",
+            group=message.message_group_id,
+            receive_count=0,
+            sent_at=0.0,
+            first_received_at=0.0,
+            deduplication_id="",
+            attributes={},
+            message_attributes={},
+        )
+        lane, once = self.deployment.config.lane_for(message.priority or 0), message.message_deduplication_id
+        self.queues.forward(lane.name, own, body=message.to_body(), deduplication_id=once)
 
     def _slot_services(self, corridor: Corridor, reserve: Reserve, peers: Peers) -> SlotServices:
         from lanes.consumer.engines.looks import Looking, Paused

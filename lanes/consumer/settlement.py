@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from lanes.config import Lane
     from lanes.consumer.telemetry import Telemetry
+    from lanes.runs import Ends
 
 # AWS: SQS drops a repeated deduplication id for five minutes (SendMessage), and the first one may have arrived.
 LONGEST_RESEND = 2 * 60
@@ -72,7 +74,10 @@ class Queues(Protocol):
         """Apply the changes in order; return the message ids that were refused."""
 
     def dead_letter(self, lane: str, record: RawRecord, note: DeadLetterNote) -> None:
-        """Send the untouched body with the note, and take the record out of its lane."""
+        """Send the untouched body with the note to the lane's dead-letter queue."""
+
+    def remove(self, lane: str, record: RawRecord) -> None:
+        """Take a record out of its lane."""
 
     def forward(self, lane: str, record: RawRecord, *, body: str, deduplication_id: str) -> None:
         """Send `body` with a record's group and attributes to a lane."""
@@ -87,6 +92,7 @@ class Settlement:
     delays: Delays
     telemetry: Telemetry
     clock: Callable[[], float]
+    ends: Callable[[], Ends] | None = None
 
     def outlasts(self, batch: Batch, entries: Mapping[str, Entry]) -> bool:
         """Whether the batch is invisible for longer than its invocation lasts."""
@@ -125,14 +131,31 @@ class Settlement:
             self.queues.dead_letter(lane.name, record, note)
         except AwsError:
             return self.resend(lane, record, outcome, Event.DEAD_LETTER_NOT_SENT)
+        # In between: with the record gone, nothing would repeat a write that failed.
+        if not self.is_recorded(lane, record, "dead_lettered"):
+            return self._resent_later(lane, record, outcome)
+        with suppress(AwsError):
+            self.queues.remove(lane.name, record)
         report.dead_lettered(self.telemetry, lane, record, outcome)
         return outcome
+
+    def is_recorded(self, lane: Lane, record: RawRecord, end: str) -> bool:
+        """Record the end of a run's member, twice if need be; whether it may leave its queue."""
+        if not record.run or self.ends is None:
+            return True
+        ids: dict[str, Any] = {"lane": lane.name, "message_id": record.message_id}
+        record_end = partial(self.ends().record_of, record, end)
+        return any(report.tried(self.telemetry, Event.END_NOT_RECORDED, record_end, **ids) for _ in range(2))
 
     def resend(self, lane: Lane, record: RawRecord, outcome: Outcome, problem: Event) -> Outcome:
         """Report a failed call for a dead letter, in an `except` block; return the outcome to send it later."""
         assert outcome.entry is not None  # noqa: S101 - see above
         ids: dict[str, Any] = {"message_id": record.message_id, "receive_count": record.receive_count}
         report.failed_call(self.telemetry, problem, lane=lane.name, **ids)
+        return self._resent_later(lane, record, outcome)
+
+    def _resent_later(self, lane: Lane, record: RawRecord, outcome: Outcome) -> Outcome:
+        assert outcome.entry is not None  # noqa: S101 - see above
         delay = self.delays.after_failure(lane, attempt=max(1, outcome.entry.attempts))
         return keep_dead_letter(outcome, delay=min(max(delay, shortest_delay([record])), LONGEST_RESEND))
 

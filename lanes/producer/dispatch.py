@@ -151,6 +151,7 @@ class Dispatch:
                 message_deduplication_id=item.message.message_deduplication_id,
                 trace_header=xray_header(item.message.traceparent),
                 claimed_at=item.claimed_at,
+                run=item.run,
             )
             for position, item in enumerate(batch)
         ]

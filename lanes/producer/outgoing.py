@@ -29,6 +29,7 @@ class Outgoing:
     # After a call that was refused for one of its messages: each is sent alone, to find that one.
     alone: bool = False
     claimed_at: float | None = None
+    run: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +40,7 @@ class SendEntry:
     Attributes:
         trace_header: the tracing header of X-Ray.
         claimed_at: epoch seconds at which a relay claimed it in an outbox.
+        run: the mark of the run that it belongs to; empty for none.
     """
 
     entry_id: str
@@ -47,6 +49,7 @@ class SendEntry:
     message_deduplication_id: str
     trace_header: str | None = None
     claimed_at: float | None = None
+    run: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

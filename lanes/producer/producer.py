@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lanes.config.deployment import Deployment
-from lanes.errors import MessageError
-from lanes.message import CLAIMED_AT, LARGEST_BODY_BYTES, Message, size_bytes
+from lanes.errors import MessageError, MessageTooLargeError, RunError
+from lanes.message import CLAIMED_AT, LARGEST_BODY_BYTES, RUN, Message, size_bytes
 from lanes.priority import PriorityRules, priority_to_send
 from lanes.producer.dispatch import Dispatch, Pacing
 from lanes.producer.order import SendOrder
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     import boto3
+
+    from lanes.producer.run import Run
+    from lanes.runs import RunTable
 
 CONCURRENCY = 4
 # AWS: name, type and value of an attribute count towards the size of a message (API_SendMessage).
@@ -43,6 +46,7 @@ class Producer:
         rules: priorities by kind.
         source: CloudEvents source of the messages that `send` creates; by default the name of this program.
         pacing: retries, concurrency, time and chance.
+        runs: returns the table of runs.
     """
 
     def __init__(
@@ -53,12 +57,14 @@ class Producer:
         rules: PriorityRules | None = None,
         source: str | None = None,
         pacing: Pacing | None = None,
+        runs: Callable[[], RunTable] | None = None,
     ) -> None:
         self.deployment = deployment
         self._sqs = sqs
         self._rules = rules
-        self._source = source or program_source()
+        self.source = source or program_source()
         self._pacing = pacing or Pacing()
+        self._runs = runs
 
     @classmethod
     def from_stack(
@@ -122,7 +128,13 @@ class Producer:
 
         clients = Clients(region=region, endpoint_url=endpoint_url, session=session)
         sender = SqsSender.to_lanes(deployment, clients.sqs())
-        return cls(deployment=deployment, sqs=sender, rules=rules, source=source)
+
+        def runs() -> RunTable:
+            from lanes.aws.table.runs import DynamoDBRuns
+
+            return DynamoDBRuns(table=deployment.table, client=clients.dynamodb())
+
+        return cls(deployment=deployment, sqs=sender, rules=rules, source=source, runs=runs)
 
     def send(
         self,
@@ -156,7 +168,7 @@ class Producer:
             data=data,
             group=group,
             priority=priority,
-            source=self._source,
+            source=self.source,
             traceparent=traceparent,
             deduplication_id=deduplication_id,
         )
@@ -176,6 +188,7 @@ class Producer:
         should_stop: Callable[[], bool] = lambda: False,
         progress: Callable[[int], object] | None = None,
         claimed_at: float | None = None,
+        run: str = "",
     ) -> list[SentMessage]:
         """
         Send messages in batches, with several calls in flight, and wait until SQS has accepted them.
@@ -190,6 +203,7 @@ class Producer:
             should_stop: asked before each call; from True on none is made, and the rest is reported as `Interrupted`.
             progress: receives the number of messages that SQS has accepted so far, after each call.
             claimed_at: epoch seconds at which a relay claimed them; an operator's change of that time means them too.
+            run: the mark of a run; `Run.send_many` passes its own.
 
         Returns:
             One record for each message, in the order given.
@@ -201,7 +215,7 @@ class Producer:
         if concurrency < 1:
             raise ValueError(f"concurrency is {concurrency}; must be at least 1")
         report = self._dispatched(
-            self._prepared(messages, claimed_at=claimed_at),
+            self._prepared(messages, claimed_at=claimed_at, run=run),
             concurrency=concurrency,
             should_stop=should_stop,
             progress=progress,
@@ -209,6 +223,50 @@ class Producer:
         if report.unsent:
             raise report.error() from report.cause
         return report.sent
+
+    def run(
+        self,
+        name: str,
+        *,
+        expected: int,
+        on_complete: str = "",
+        priority: int | None = None,
+    ) -> Run:
+        """
+        Send messages that are followed to their end, together, in a `with` block.
+
+        The end of the block seals the run: its members are the messages that were sent in it. After an exception the
+        run stays open, and the same block can be run again with the same name.
+
+        Args:
+            name: up to 100 letters, digits and `._:-`; one run's alone for 45 days.
+            expected: about how many messages it will have. Ten times as many make it more expensive, not wrong.
+            on_complete: kind of a message that announces the end, when every member has one.
+            priority: of that message; by default the rules of its kind and the priority block decide.
+
+        Raises:
+            RunError: at the beginning of the block, the run is sealed or closed already.
+
+        Example:
+            >>> def send_statements(producer: Producer, statements: list[Message]) -> None:
+            ...     with producer.run("statements-2026-11", expected=5_000, on_complete="statements.sent") as run:
+            ...         run.send_many(statements)
+        """
+        from lanes.producer.run import SEALING, Run
+        from lanes.runs import Head, chunks_for
+
+        if self._runs is None:
+            raise RunError(f"the run {name!r} can't be followed: this producer knows no table of runs")
+        announcement = Message(kind=on_complete, priority=priority)
+        head = Head(
+            name=name,
+            chunks=chunks_for(expected),
+            on_complete=on_complete,
+            source=self.source,
+            priority=priority_to_send(announcement, self._rules) if on_complete else 0,
+        )
+        concurrency = min(SEALING, self._pacing.max_concurrency or SEALING)
+        return Run(producer=self, table=self._runs(), head=head, concurrency=concurrency)
 
     def forward(self, items: Sequence[Outgoing]) -> SendReport:
         """Send bodies as they are, each to the lane of its message's priority, and report every one."""
@@ -247,7 +305,7 @@ class Producer:
         )
         return dispatch.run(items, should_stop=should_stop)
 
-    def _prepared(self, messages: Iterable[Message], *, claimed_at: float | None) -> list[Outgoing]:
+    def _prepared(self, messages: Iterable[Message], *, claimed_at: float | None, run: str) -> list[Outgoing]:
         items: list[Outgoing] = []
         refusals: list[tuple[int, Message, MessageError]] = []
         for index, message in enumerate(messages):
@@ -256,7 +314,7 @@ class Producer:
                     f"send_many accepts Message(kind=..., data=...), not {type(message).__name__}"
                 )
             try:
-                items.append(self._outgoing(index, message, claimed_at))
+                items.append(self._outgoing(index, message, claimed_at, run))
             except MessageError as error:
                 refusals.append((index, message, error))
         # All are checked before the first call: half of a refused list in the queues would be hard to mend.
@@ -264,14 +322,19 @@ class Producer:
             raise RefusedMessagesError(refusals)
         return items
 
-    def _outgoing(self, index: int, message: Message, claimed_at: float | None) -> Outgoing:
+    def _outgoing(self, index: int, message: Message, claimed_at: float | None, run: str) -> Outgoing:
         priority = priority_to_send(message, self._rules)
         traceparent = current_traceparent() if message.traceparent is None else message.traceparent
         resolved = replace(message, priority=priority, traceparent=traceparent)
         body = resolved.to_body()
-        size = size_bytes(body)
+        # AWS: name, type and value of an attribute count towards the size of a message (API_SendMessage).
+        size = size_bytes(body) + (len(RUN) + len("String") + len(run) if run else 0)
+        if size > LARGEST_BODY_BYTES:
+            raise MessageTooLargeError(size_bytes=size, limit_bytes=LARGEST_BODY_BYTES)
         # Beside the largest body there is no room for the mark, and the message is worth more.
         if claimed_at is not None and size + MARK_BYTES > LARGEST_BODY_BYTES:
             claimed_at = None
         marked = size if claimed_at is None else size + MARK_BYTES
-        return Outgoing(index=index, message=resolved, body=body, size_bytes=marked, claimed_at=claimed_at)
+        return Outgoing(
+            index=index, message=resolved, body=body, size_bytes=marked, claimed_at=claimed_at, run=run
+        )

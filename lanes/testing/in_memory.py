@@ -149,6 +149,7 @@ class InMemoryLanes:
                 jitter=self._random.random,
                 max_concurrency=1,
             ),
+            runs=lambda: self._stack.runs,
         )
 
     def new_outbox(self, *, rules: PriorityRules | None = None, source: str | None = None) -> Outbox:

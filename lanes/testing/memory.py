@@ -14,7 +14,6 @@ from lanes.consumer.engines.presence import Presence, PresenceSnapshot
 from lanes.consumer.ledger import Claim, Effect, Entry
 from lanes.consumer.records import RawRecord
 from lanes.depth import LaneDepth
-from lanes.errors import AwsError
 from lanes.testing.event import QUEUE_ARN, event_entry
 from lanes.testing.fifo.errors import FifoQueueError
 from lanes.testing.fifo.queue import FifoQueue, random_message_id
@@ -126,7 +125,7 @@ class MemoryQueues:
         return refused
 
     def dead_letter(self, lane: str, record: RawRecord, note: DeadLetterNote) -> None:
-        """Put the body into the dead-letter queue, and take the record out of its lane."""
+        """Put the body into the dead-letter queue."""
         with self.calls.make("SendMessage"):
             sent = self.dead[lane].send(
                 record.body,
@@ -140,7 +139,10 @@ class MemoryQueues:
             )
             if not sent.is_duplicate:
                 self.notes[record.message_id] = note
-        with suppress(AwsError, FifoQueueError), self.calls.make("DeleteMessage"):
+
+    def remove(self, lane: str, record: RawRecord) -> None:
+        """Take a record out of its lane."""
+        with suppress(FifoQueueError), self.calls.make("DeleteMessage"):
             self.live[lane].delete(record.receipt_handle)
 
     def forward(self, lane: str, record: RawRecord, *, body: str, deduplication_id: str) -> None:

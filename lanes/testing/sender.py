@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from lanes.message import CLAIMED_AT
+from lanes.message import CLAIMED_AT, RUN
 from lanes.producer.outgoing import Accepted, Refused, SendEntry
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class MemorySender:
             entry.body,
             group=entry.message_group_id,
             deduplication_id=entry.message_deduplication_id,
-            attributes=None if entry.claimed_at is None else claim_mark(entry.claimed_at),
+            attributes=marks(entry) or None,
         )
         self._journal.note_sent(lane, entry.body, group=entry.message_group_id, message_id=sent.message_id)
         if self._bell is not None:
@@ -60,6 +60,9 @@ class MemorySender:
         return Accepted(message_id=sent.message_id, sequence_number=str(sent.sequence_number))
 
 
-def claim_mark(claimed_at: float) -> dict[str, dict[str, str]]:
-    """Return the mark of a relay in the form of Lambda's event."""
-    return {CLAIMED_AT: {"dataType": "Number", "stringValue": str(math.floor(claimed_at * 1000))}}
+def marks(entry: SendEntry) -> dict[str, dict[str, str]]:
+    """Return the marks of a relay and of a run in the form of Lambda's event."""
+    run = {RUN: {"dataType": "String", "stringValue": entry.run}} if entry.run else {}
+    if entry.claimed_at is None:
+        return run
+    return {CLAIMED_AT: {"dataType": "Number", "stringValue": str(math.floor(entry.claimed_at * 1000))}} | run

@@ -9,6 +9,7 @@ from lanes.config.deployment import Deployment, LaneQueues
 from lanes.consumer.runtime import Runtime
 from lanes.holds import Holds
 from lanes.testing.bell import BELL, MemoryBell, bell_queue
+from lanes.testing.followed import MemoryRuns
 from lanes.testing.memory import MemoryLedger, MemoryQueues, MemorySlots, PlainCalls
 from lanes.testing.overrides import MemoryHolds, MemoryOverrides
 from lanes.testing.pulled import InLine, PulledQueues
@@ -35,6 +36,7 @@ class MemoryStack:
         queues: of the lanes.
         ledger: the table.
         bell: the bell's queue, empty for ever in the mapped engine.
+        runs: the table of runs, as producers use it.
 
     """
 
@@ -53,6 +55,8 @@ class MemoryStack:
         holds = MemoryHolds(calls)
         self._holds = Holds(holds)
         self._overrides = MemoryOverrides(calls, holds, clock)
+        self.runs = MemoryRuns(PlainCalls(), clock)
+        self._followed = self.runs.within(calls)
 
     def new_bell(self, calls: Calls | None = None) -> MemoryBell | None:
         """Return the bell as a new process uses it, a sender's by default; None in the mapped engine."""
@@ -77,6 +81,7 @@ class MemoryStack:
             random=random,
             overrides=self._overrides,
             holds=self._holds,
+            runs=lambda: self._followed,
         )
 
 

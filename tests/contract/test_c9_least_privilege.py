@@ -14,10 +14,11 @@ from aws_cdk import aws_iam as iam
 from aws_cdk.assertions import Match, Template
 
 from cdk import Ledger
-from lanes.aws.table import holds, ledger, override_items, slots
+from lanes.aws.table import holds, ledger, override_items, runs, slots
 from lanes.consumer.ledger import Entry
 from lanes.holds import Hold
 from lanes.overrides import Cancelled
+from lanes.runs import Mark
 from tests.support.infrastructure import (
     ROOT,
     allowed,
@@ -38,7 +39,7 @@ CALLERS = [
     ("dynamodb", "table/slots"),
     ("dynamodb", "table/overrides"),
     ("dynamodb", "table/holds"),
-    ("dynamodb", "table/pauses"),
+    ("dynamodb", "table/runs"),
 ]
 
 
@@ -155,6 +156,22 @@ def test_keeping_a_ledger_touches_the_table_and_its_one_index():
     }
 
 
+def test_a_producer_that_follows_a_run_writes_its_items_alone():
+    """No ledger entry, no effect and no operator's item, and it queries nothing."""
+    stack = Stack(new_app(), "Stack")
+    role = iam.Role(stack, "Sender", assumed_by=iam.AccountRootPrincipal())
+
+    assert Ledger(stack, "Ledger").grant_follow(role).success
+
+    template = Template.from_stack(stack)
+    (table,) = resources(template, TABLE)
+    assert allowed(template, "Sender") == {
+        (f"dynamodb:{action}", f"<{table}.Arn>") for action in ("GetItem", "UpdateItem")
+    }
+    (statement,) = statements(template, "Sender")
+    assert statement["Condition"] == {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["run#*"]}}
+
+
 def test_the_function_writes_its_own_items_alone(template):
     """Not those of operators: the audit trail, the pauses, and which dead letters were redriven."""
     writes = {"dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem", "dynamodb:BatchWriteItem"}
@@ -196,6 +213,8 @@ def keys_written_by_the_consumer():
         ledger.effect_key("s#k#i"),
         ledger.effect_key("s" * 2000),
         holds.item_of(hold),
+        runs.head_key("r"),
+        runs.node_key(Mark("r", 3), 0, 2),
         override_items.redirect_key("MAIN", "g"),
         override_items.item_of_cancelled(cancelled),
         override_items.OVERRIDES_KEY,

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from examples import asynchronous, away, priorities, sending, together, traces
+from examples import asynchronous, away, priorities, sending, statements, together, traces
 from examples.orders import handler as orders
 from lanes import Consumer, LanesConfig, Message, Producer
 from lanes.config.deployment import Deployment, LaneQueues
@@ -147,6 +147,20 @@ def test_a_coroutine_handler_shares_its_client(engine, monkeypatch):
 
     expected = [f"{asynchronous.PARTNER}/i-{number}/{line}" for number in range(3) for line in "abcd"]
     assert (sorted(put), len(made)) == (expected, 1)
+
+
+@pytest.mark.parametrize("engine", ["mappings", "pull"])
+def test_a_run_of_statements_ends_with_a_report(engine, monkeypatch):
+    """With the customer whose statement failed, and not before the last of them."""
+    monkeypatch.setattr(statements, "mails", mails := [])
+    settings = LanesConfig.from_dict({"consumer": {"engine": engine, "max_attempts": 1}})
+    lanes = InMemoryLanes(statements.consumer, config=settings)
+    statements.send_statements(lanes.producer, "2026-11", ["ada", "bob", "", "eve"])
+    assert not mails
+
+    lanes.run_until_idle()
+
+    assert mails == ["statements-2026-11: 3 of 4 sent, 1 failed"]
 
 
 @pytest.mark.parametrize("engine", ["mappings", "pull"])

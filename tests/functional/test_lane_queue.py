@@ -199,22 +199,11 @@ def test_a_dead_letter_leaves_its_lane_at_once(sqs, urls, calls):
     send(sqs, urls[0], 2)
     gone, left = receive(sqs, urls[0])
 
-    calls.dead_letter("MAIN", gone, NOTE)
+    calls.remove("MAIN", gone)
 
     assert calls.depth("MAIN") == LaneDepth(backlog=0, in_flight=1)
     calls.change_visibility("MAIN", [change(left, 0)])
     assert [record.message_id for record in receive(sqs, urls[0])] == [left.message_id]
-
-
-def test_a_dead_letter_that_cant_leave_its_lane_is_sent_all_the_same(sqs, urls, calls):
-    """Lambda deletes it after the answer."""
-    send(sqs, urls[0], 1)
-    (record,) = receive(sqs, urls[0])
-    sqs.delete_queue(QueueUrl=urls[0])
-
-    calls.dead_letter("MAIN", record, NOTE)
-
-    assert [letter.message_id for letter in receive(sqs, urls[1])]
 
 
 def test_a_dead_letter_that_is_sent_again_is_one_dead_letter(sqs, urls, calls):
@@ -459,6 +448,7 @@ def test_queues_that_are_not_there_are_aws_errors(sqs, calls):
         "ReceiveMessage": lambda: pull(calls),
         "DeleteMessageBatch": lambda: calls.delete("MAIN", [record_with()]),
         "ChangeMessageVisibilityBatch": lambda: calls.change_visibility("MAIN", [change(record_with(), 0)]),
+        "DeleteMessage": lambda: calls.remove("MAIN", record_with()),
         "SendMessage": lambda: calls.dead_letter("MAIN", record_with(), NOTE),
     }.items():
         with pytest.raises(AwsError) as caught:

@@ -16,13 +16,16 @@ from lanes.consumer import Consumer
 from lanes.consumer.runtime import Runtime
 from lanes.errors import AwsError
 from lanes.holds import Holds
+from lanes.producer import Pacing, Producer
+from lanes.producer.outgoing import Accepted, Refused, SendEntry
 from lanes.testing.bell import BELL, MemoryBell, bell_queue
 from lanes.testing.clock import FakeClock
 from lanes.testing.event import sqs_event as event_of_queue
 from lanes.testing.fifo.errors import FifoQueueError, ReceiptHandleExpiredError
+from lanes.testing.followed import MemoryRuns
 from lanes.testing.overrides import MemoryHolds, MemoryOverrides
 from lanes.testing.pulled import InLine
-from lanes.testing.sender import claim_mark
+from lanes.testing.sender import marks
 from simulator.memory import Calls, MemoryLedger, MemoryQueues, MemorySlots, ProcessLost
 
 if TYPE_CHECKING:
@@ -184,6 +187,7 @@ class World:
         self.hold_store = MemoryHolds(self.calls)
         self.holds = Holds(self.hold_store)
         self.overrides = MemoryOverrides(self.calls, self.hold_store, self.clock)
+        self.runs = MemoryRuns(self.calls, self.clock)
         self.recorder = Recorder()
         self.seed = seed
         self.requests = 0
@@ -214,6 +218,7 @@ class World:
                 telemetry=self.recorder,
                 overrides=self.overrides,
                 holds=self.holds,
+                runs=lambda: self.runs,
                 bell=MemoryBell(self.bell, slots, self.clock, self.calls) if self.pulls else None,
                 beside=self.beside,
                 sleep=self.clock.advance,
@@ -245,13 +250,43 @@ class World:
         group: str = "g",
         deduplication_id: str | None = None,
         claimed_at: float | None = None,
+        run: str = "",
     ) -> str:
         """Send any body; return its SQS message id."""
         key = deduplication_id or hashlib.sha256(f"{body}{self.clock.now}".encode()).hexdigest()
-        mark = None if claimed_at is None else claim_mark(claimed_at)
-        return (
-            self.queues.live[lane].send(body, group=group, deduplication_id=key, attributes=mark).message_id
+        entry = SendEntry(
+            entry_id="",
+            body=body,
+            message_group_id=group,
+            message_deduplication_id=key,
+            claimed_at=claimed_at,
+            run=run,
         )
+        queue, attributes = self.queues.live[lane], marks(entry) or None
+        return queue.send(body, group=group, deduplication_id=key, attributes=attributes).message_id
+
+    def producer(self, *, source: str | None = None) -> Producer:
+        """Return a producer of another process, whose calls are those of `calls` as well."""
+        return Producer(
+            deployment=self.deployment,
+            sqs=self,
+            source=source,
+            pacing=Pacing(clock=self.clock, pause=self.clock.advance, jitter=lambda: 0.0, max_concurrency=1),
+            runs=lambda: self.runs,
+        )
+
+    def send_batch(self, queue_url: str, entries: Sequence[SendEntry]) -> dict[str, Accepted | Refused]:
+        """Send the batch of a producer."""
+        lane = queue_url.rpartition("/")[2].removesuffix(".fifo")
+        with self.calls.make("SendMessageBatch"):
+            return {one.entry_id: self._taken_in(lane, one) for one in entries}
+
+    def _taken_in(self, lane: str, entry: SendEntry) -> Accepted:
+        group, once = entry.message_group_id, entry.message_deduplication_id
+        sent = self.queues.live[lane].send(
+            entry.body, group=group, deduplication_id=once, attributes=marks(entry) or None
+        )
+        return Accepted(message_id=sent.message_id, sequence_number=str(sent.sequence_number))
 
     def receive(self, lane: str, most: int | None = None) -> list[ReceivedMessage]:
         """Take a batch out, as the mapping does."""

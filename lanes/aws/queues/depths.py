@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lanes.aws.errors import aws_errors
 from lanes.aws.queues.dead_letter_queues import DeadLetterQueueCalls
 from lanes.aws.queues.lane_queue import LaneQueueCalls
-from lanes.aws.table.ledger import INDEX, sortable
+from lanes.aws.table.items import INDEX, sortable
 from lanes.aws.table.override_items import OVERRIDES_KEY, held_groups
 from lanes.depth import LaneDepth
 

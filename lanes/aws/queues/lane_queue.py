@@ -6,7 +6,6 @@ import base64
 import dataclasses
 import json
 import uuid
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
@@ -146,9 +145,6 @@ class LaneQueueCalls:
 
         Safe to repeat: the deduplication id is that of this life of the message. A redriven message starts over,
         even if AWS keeps its message id, so its next dead letter is a new one.
-
-        The original goes at once. Lambda would delete it after the answer; where a later record of the batch kills
-        the process there is none, and the batch may come back when SQS has forgotten the deduplication id.
         """
         with aws_errors("SendMessage"):
             self._client.send_message(
@@ -158,7 +154,15 @@ class LaneQueueCalls:
                 MessageDeduplicationId=f"{record.message_id}-{record.first_received_at:.3f}",
                 MessageAttributes=attributes_with(note, lane, record),
             )
-        with suppress(AwsError), aws_errors("DeleteMessage"):
+
+    def remove(self, lane: str, record: RawRecord) -> None:
+        """
+        Delete a record whose dead letter was sent.
+
+        Lambda would delete it after the answer; where a later record of the batch kills the process there is none, and
+        the batch may come back when SQS has forgotten the dead letter's deduplication id.
+        """
+        with aws_errors("DeleteMessage"):
             self._client.delete_message(QueueUrl=self._queues[lane].url, ReceiptHandle=record.receipt_handle)
 
     def forward(self, lane: str, record: RawRecord, *, body: str, deduplication_id: str) -> None:

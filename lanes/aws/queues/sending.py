@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from lanes.aws.errors import aws_errors
 from lanes.aws.queues.bell import SenderBell, date_of, sender_bell
 from lanes.fault_codes import may_pass
-from lanes.message import CLAIMED_AT
+from lanes.message import CLAIMED_AT, RUN
 from lanes.producer.outgoing import Accepted, Refused, SendEntry
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mypy_boto3_sqs import SQSClient
-    from mypy_boto3_sqs.type_defs import SendMessageBatchRequestEntryTypeDef
+    from mypy_boto3_sqs.type_defs import MessageAttributeValueTypeDef, SendMessageBatchRequestEntryTypeDef
 
     from lanes.config.deployment import Deployment
 
@@ -75,10 +75,14 @@ def _entry(entry: SendEntry) -> SendMessageBatchRequestEntryTypeDef:
         "MessageGroupId": entry.message_group_id,
         "MessageDeduplicationId": entry.message_deduplication_id,
     }
+    attributes: dict[str, MessageAttributeValueTypeDef] = {}
     if entry.claimed_at is not None:
-        wire["MessageAttributes"] = {
-            CLAIMED_AT: {"DataType": "Number", "StringValue": str(math.floor(entry.claimed_at * 1000))}
-        }
+        claimed_at = str(math.floor(entry.claimed_at * 1000))
+        attributes[CLAIMED_AT] = {"DataType": "Number", "StringValue": claimed_at}
+    if entry.run:
+        attributes[RUN] = {"DataType": "String", "StringValue": entry.run}
+    if attributes:
+        wire["MessageAttributes"] = attributes
     if entry.trace_header is not None:
         # AWS: by it X-Ray links the traces of senders to that of the consumer; it counts towards no quota of the
         # message (X-Ray developer guide, "Amazon SQS").

@@ -19,9 +19,8 @@ from lanes.aws.table.audit import DynamoDBAuditTrail
 from lanes.aws.table.holds import DynamoDBHolds
 from lanes.aws.table.ledger import DynamoDBLedger
 from lanes.aws.table.overrides import DynamoDBOverrides
-from lanes.aws.table.pauses import DynamoDBPauses
 from lanes.aws.table.redrives import RedriveRecords
-from lanes.aws.table.slots import DynamoDBSlots
+from lanes.aws.table.slots import DynamoDBPauses, DynamoDBSlots
 from lanes.config import EngineName
 from lanes.errors import AwsError, ConfigurationError
 from lanes.holds import Holds

@@ -6,9 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
-from lanes.aws.table.index_partition import latest_in
-from lanes.aws.table.items import key_parts, text_in
-from lanes.aws.table.ledger import sortable
+from lanes.aws.table.items import key_parts, latest_in, sortable, text_in
 from lanes.operate.history.audit import AuditEntry
 
 if TYPE_CHECKING:

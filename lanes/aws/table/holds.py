@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
-from lanes.aws.table.items import flag_in, key_parts, number_in, read_items, text_in
-from lanes.aws.table.ledger import INDEX, number, sortable
+from lanes.aws.table.items import INDEX, flag_in, key_parts, number_in, read_items, sortable, text_in
+from lanes.aws.table.ledger import number
 from lanes.aws.table.override_items import HELD, OVERRIDES_KEY
 from lanes.errors import AwsError
 from lanes.holds import Hold, State

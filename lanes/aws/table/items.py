@@ -1,5 +1,9 @@
 """
-Read and write items of the consumer's table in batches, repeating what DynamoDB leaves unprocessed.
+Items of the consumer's table: their attributes, reads and writes in batches, and those that are found by time.
+
+Items by time, such as the audit trail, are in the index of parked records, each kind in a partition of its own. A
+lane's name never begins with a small letter, and the names of these partitions do. The consumer may write any attribute
+of its own items, but no key of another kind, so an item counts only with the key of its partition.
 
 Attributes are read as an earlier or a later release may have written them: one that is missing, or of another type,
 has its empty value (docs/reference/formats.md).
@@ -21,6 +25,12 @@ if TYPE_CHECKING:
 MAX_READ, MAX_WRITTEN = 100, 25
 # botocore repeats a throttled call by itself; items that three calls leave over are left to the caller's own retry.
 TRIES = 3
+INDEX = "parked"
+
+
+def sortable(moment: float) -> str:
+    """Return epoch seconds as text that sorts by time."""
+    return f"{moment:015.3f}"
 
 
 def text_in(item: Mapping[str, Any], name: str) -> str:
@@ -76,3 +86,39 @@ def write_items(client: DynamoDBClient, table: str, items: Sequence[Any]) -> Non
                 break
         if pending:
             raise AwsError(operation="BatchWriteItem", code="UnprocessedItems", retryable=True)
+
+
+def latest_in(
+    partition: str, *, client: DynamoDBClient, table: str, since: float, limit: int
+) -> list[dict[str, Any]]:
+    """
+    Return the items of an index partition since a time, the latest first.
+
+    Args:
+        partition: its name.
+        client: client of DynamoDB.
+        table: the ledger's table.
+        since: epoch seconds.
+        limit: maximum number of items.
+
+    Raises:
+        AwsError: a call failed.
+    """
+    found: list[dict[str, Any]] = []
+    start: dict[str, Any] = {}
+    while len(found) < limit:
+        with aws_errors("Query"):
+            page = client.query(
+                TableName=table,
+                IndexName=INDEX,
+                KeyConditionExpression="parked_lane = :partition AND parked_until >= :since",
+                ExpressionAttributeValues={":partition": {"S": partition}, ":since": {"S": sortable(since)}},
+                ScanIndexForward=False,
+                Limit=limit - len(found),
+                **start,
+            )
+        found += [item for item in page["Items"] if text_in(item, "pk").startswith(f"{partition}#")]
+        if "LastEvaluatedKey" not in page:
+            break
+        start = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
+    return found

@@ -20,7 +20,16 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
-from lanes.aws.table.items import flag_in, key_parts, number_in, read_items, text_in, write_items
+from lanes.aws.table.items import (
+    INDEX,
+    flag_in,
+    key_parts,
+    number_in,
+    read_items,
+    sortable,
+    text_in,
+    write_items,
+)
 from lanes.consumer.ledger import NEXT_GENERATION, Claim, Effect, Ending, Entry, Park
 from lanes.errors import AwsError
 from lanes.fault_codes import Cause, cause_of
@@ -33,7 +42,6 @@ if TYPE_CHECKING:
 KEPT_SECONDS = 15 * 24 * 3600
 """AWS: a message lives at most 14 days in a queue; its entry a day longer."""
 
-INDEX = "parked"
 CONDITION_FAILED = "ConditionalCheckFailedException"
 # AWS: TransactWriteItems writes 100 items (DynamoDB API reference).
 MOST_TRANSACTED = 100
@@ -251,11 +259,6 @@ def effect_key(effect_id: str) -> dict[str, Any]:
 def number(value: float) -> dict[str, str]:
     """Return a number as DynamoDB takes it."""
     return {"N": f"{value:.3f}"}
-
-
-def sortable(moment: float) -> str:
-    """Return epoch seconds as text that sorts by time."""
-    return f"{moment:015.3f}"
 
 
 def item_of(entry: Entry, *, expires_at: int, place: int = 0) -> Any:

@@ -7,8 +7,7 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
-from lanes.aws.table.items import key_parts, number_in, text_in
-from lanes.aws.table.ledger import sortable
+from lanes.aws.table.items import key_parts, number_in, sortable, text_in
 from lanes.errors import ConfigurationError
 from lanes.message_filter import MessageFilter
 from lanes.overrides import Action, ActiveOverrides, Cancelled, GroupRedirect, Override

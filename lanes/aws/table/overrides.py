@@ -7,8 +7,7 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
-from lanes.aws.table.index_partition import latest_in
-from lanes.aws.table.items import read_items
+from lanes.aws.table.items import latest_in, read_items
 from lanes.aws.table.override_items import (
     CANCELLED_PARTITION,
     OVERRIDE,

@@ -1,4 +1,4 @@
-"""The slot table: the presence records of one function's environments, in one item of the consumer's table."""
+"""The slot table, the presence records of one function's environments, and the paused lanes: an item for each."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 KEY = {"pk": {"S": "slots"}}
+PAUSES_KEY = {"pk": {"S": "pauses"}}
 LINE, PARKED = "line#", "parked#"
 # AWS: a write is charged by the size of the whole item (DynamoDB developer guide), so records of environments that
 # are gone must leave it. The time is far longer than clocks differ.
@@ -102,3 +103,40 @@ def _snapshot(item: Mapping[str, Any], environment: str) -> PresenceSnapshot:
 def _records(item: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Return the attributes of each presence record, none for one of a form that another release has."""
     return {name: value.get("M", {}) for name, value in item.items() if name.startswith(LINE)}
+
+
+class DynamoDBPauses:
+    """
+    The paused lanes of one deployment: a set of their names in one item; every method raises `AwsError`.
+
+    The item does not expire, so a later deploy leaves its lanes paused.
+    """
+
+    def __init__(self, *, table: str, client: DynamoDBClient) -> None:
+        self._table = table
+        self._client = client
+
+    def paused(self) -> set[str]:
+        """Return the names of the paused lanes, in a consistent read."""
+        with aws_errors("GetItem"):
+            answer = self._client.get_item(TableName=self._table, Key=PAUSES_KEY, ConsistentRead=True)
+        return set(answer.get("Item", {}).get("lanes", {}).get("SS", []))
+
+    def pause(self, lane: str) -> None:
+        """Pause a lane; a paused one stays so."""
+        self._change("ADD", lane)
+
+    def resume(self, lane: str) -> None:
+        """Resume a lane, if it is paused."""
+        self._change("DELETE", lane)
+
+    def _change(self, verb: str, lane: str) -> None:
+        # AWS: ADD and DELETE change elements of a set, so operators who pause two lanes at once do not undo each other
+        # (API_UpdateItem).
+        with aws_errors("UpdateItem"):
+            self._client.update_item(
+                TableName=self._table,
+                Key=PAUSES_KEY,
+                UpdateExpression=f"{verb} lanes :lane",
+                ExpressionAttributeValues={":lane": {"SS": [lane]}},
+            )

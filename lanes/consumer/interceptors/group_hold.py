@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from lanes.consumer import telemetry as report
 from lanes.consumer.interceptors import Interception, decoded
 from lanes.consumer.ledger import Ending, Entry
-from lanes.consumer.outcome import DONE, Outcome, Reason, soon
+from lanes.consumer.outcome import SENT_ON, Outcome, Reason, soon
 from lanes.consumer.settlement import Settlement, keep_dead_letter
 from lanes.errors import AwsError
 from lanes.events import Event
@@ -95,7 +95,7 @@ class Holding(Interception):
         self._feature.settlement.telemetry.event(
             Event.MESSAGE_SENT_BEHIND, lane=lane, **report.unopened(record)
         )
-        return DONE
+        return SENT_ON
 
     def _admit_leader(self, record: RawRecord, entry: Entry, hold: Hold) -> Outcome:
         if hold.state is State.RELEASED:

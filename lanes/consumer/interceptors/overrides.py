@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lanes.body import with_priority
 from lanes.consumer.interceptors import Interception, decoded
 from lanes.consumer.ledger import Entry, twice
-from lanes.consumer.outcome import DONE, Outcome, Reason
+from lanes.consumer.outcome import CANCELLED, SENT_ON, Outcome, Reason
 from lanes.errors import AwsError
 from lanes.events import Event
 from lanes.message import LARGEST_BODY_BYTES, Message, sqs_id
@@ -97,7 +97,7 @@ class _Cancels(Interception):
             return settlement.deferred(self.batch.lane, record, entry, Reason.DIVERTED)
         settlement.telemetry.count(Metric.CANCELLED)
         settlement.telemetry.event(Event.MESSAGE_CANCELLED, **fields)
-        return DONE
+        return CANCELLED
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class _Moves(Interception):
             return settlement.deferred(self.batch.lane, record, entry, Reason.DIVERTED)
         settlement.telemetry.count(Metric.MOVED)
         settlement.telemetry.event(Event.MESSAGE_MOVED, priority=override.priority, **fields)
-        return DONE
+        return SENT_ON
 
     def _override_of(self, record: RawRecord, message: Message | None) -> Override | None:
         """Return the latest override that moves a record: it means the record, or one before it in its group."""

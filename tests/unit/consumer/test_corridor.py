@@ -120,6 +120,9 @@ class Queues:
             raise self.error
         self.dead.append(record.message_id)
 
+    def remove(self, lane, record):
+        """Do nothing."""
+
 
 class Environment:
     """One environment with the handler of each message's choice, and no engine."""

@@ -1,0 +1,94 @@
+"""The items of runs in DynamoDB, step by step as the ones in memory."""
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from lanes.aws.table.runs import KEPT_SECONDS, DynamoDBRuns
+from lanes.errors import AwsError
+from lanes.runs import Counts, End, Head
+from lanes.testing.clock import FakeClock
+from lanes.testing.followed import MemoryRuns
+from lanes.testing.memory import PlainCalls
+from tests.support.table import TABLE, create_table
+
+HEAD = Head(name="r", chunks=3, on_complete="over", source="shop", priority=60)
+ONE, TWO = b"1" * 8, b"2" * 8
+
+
+@pytest.fixture
+def client(monkeypatch):
+    """A client of DynamoDB with the consumer's table."""
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
+    with mock_aws():
+        create_table()
+        yield boto3.client("dynamodb")
+
+
+def steps(runs, clock):
+    """Take every step of a run, in right and in wrong order; yield the answers."""
+    mark = HEAD.mark
+    yield runs.head("r")
+    yield runs.end_run(mark, Counts())
+    runs.sealed("r")
+    yield runs.close("r", who="ops", why="no")
+    yield runs.open_run(HEAD)
+    clock.advance(1)
+    yield runs.open_run(Head(name="r", chunks=7))
+    yield runs.end_run(mark, Counts())
+    yield runs.add_end(mark, 0, End.DONE, ONE), runs.add_end(mark, 0, End.DEAD_LETTERED, ONE)
+    yield runs.fix_members("r", total=2, members="a"), runs.fix_members("r", total=2, members="a")
+    yield runs.fix_members("r", total=2, members="b"), runs.fix_members("s", total=2, members="a")
+    yield runs.head("r").state
+    yield runs.seal_chunk(mark, 0, frozenset({ONE, TWO})), runs.seal_chunk(mark, 0, frozenset({TWO, ONE}))
+    yield runs.seal_chunk(mark, 0, frozenset({TWO})), runs.seal_chunk(mark, 0, frozenset())
+    yield runs.seal_chunk(mark, 1, frozenset()), runs.seal_chunk(mark, 1, frozenset())
+    yield runs.seal_chunk(mark, 1, frozenset({TWO}))
+    runs.sealed("r")
+    yield runs.add_end(mark, 0, End.CANCELLED, TWO), runs.add_end(mark, 0, End.EXPIRED, b"3" * 8)
+    yield runs.add_child(mark, 1, 0, 0, Counts(done=1, cancelled=1)), runs.add_child(mark, 1, 0, 1, Counts())
+    yield runs.add_child(mark, 1, 0, 0, Counts(done=2))
+    yield runs.chunks(mark, range(3))
+    clock.advance(1)
+    yield runs.end_run(Head(name="r", chunks=7).mark, Counts()), runs.end_run(mark, Counts(done=2))
+    clock.advance(1)
+    yield runs.end_run(mark, Counts(done=1)), runs.close("r", who="ops", why="late")
+    runs.announced("r")
+    clock.advance(1)
+    runs.announced("r")
+    yield runs.head("r"), runs.head("r").announcement()
+    yield runs.open_run(Head(name="t", chunks=1)), runs.close("t", who="ops", why="no sender")
+    yield runs.close("t", who="ops", why="again"), runs.fix_members("t", total=0, members="")
+    yield runs.heads(since=0, limit=9), runs.heads(since=clock.now + 1, limit=9), runs.heads(since=0, limit=1)
+
+
+def test_both_tables_answer_alike(client):
+    """So what the tests show in memory holds on AWS."""
+    clocks = FakeClock(), FakeClock()
+    table = DynamoDBRuns(table=TABLE, client=client, clock=clocks[0])
+    memory = MemoryRuns(PlainCalls(), clocks[1])
+    for number, (found, wanted) in enumerate(
+        zip(steps(table, clocks[0]), steps(memory, clocks[1]), strict=True)
+    ):
+        assert found == wanted, number
+
+
+def test_every_write_renews_the_time_to_live(client):
+    """A run is kept for 45 days after its last write, and its chunks with it."""
+    clock = FakeClock()
+    runs = DynamoDBRuns(table=TABLE, client=client, clock=clock)
+    runs.open_run(HEAD)
+    runs.add_end(HEAD.mark, 2, End.DONE, ONE)
+    clock.advance(100)
+    runs.fix_members("r", total=1, members="a")
+    items = {item["pk"]["S"]: item for item in client.scan(TableName=TABLE)["Items"]}
+    assert {key: int(item["expires_at"]["N"]) - clock.now for key, item in items.items()} == {
+        "run#r": KEPT_SECONDS,
+        "run#r#3#0#2": KEPT_SECONDS - 100,
+    }
+
+
+def test_a_missing_table_is_an_error(client):
+    """Not an absent run."""
+    with pytest.raises(AwsError, match="ResourceNotFound"):
+        DynamoDBRuns(table="none", client=client).add_end(HEAD.mark, 0, End.DONE, ONE)
