@@ -26,6 +26,7 @@ MAX_READ, MAX_WRITTEN = 100, 25
 # botocore repeats a throttled call by itself; items that three calls leave over are left to the caller's own retry.
 TRIES = 3
 INDEX = "parked"
+CONDITION_FAILED = "ConditionalCheckFailedException"
 
 
 def sortable(moment: float) -> str:

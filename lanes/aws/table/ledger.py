@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
 from lanes.aws.table.items import (
+    CONDITION_FAILED,
     INDEX,
     flag_in,
     key_parts,
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 KEPT_SECONDS = 15 * 24 * 3600
 """AWS: a message lives at most 14 days in a queue; its entry a day longer."""
 
-CONDITION_FAILED = "ConditionalCheckFailedException"
 # AWS: TransactWriteItems writes 100 items (DynamoDB API reference).
 MOST_TRANSACTED = 100
 # AWS: a partition key has at most 2,048 bytes (DynamoDB developer guide, "Constraints").

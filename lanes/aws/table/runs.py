@@ -14,8 +14,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
-from lanes.aws.table.items import latest_in, number_in, read_items, sortable, text_in
-from lanes.aws.table.ledger import CONDITION_FAILED
+from lanes.aws.table.items import CONDITION_FAILED, latest_in, number_in, read_items, sortable, text_in
 from lanes.errors import AwsError
 from lanes.runs import Chunk, Counts, End, Head, Mark
 
