@@ -57,7 +57,8 @@ def test_the_behaviour_of_the_platform_is_found(tmp_path, unknowns):
         # Of so few waits, some below the longest: `high` holds it in 19 of 20 probes, and a busy machine is later.
         assert 0.7 < found["throttle"]["longest_wait"].high < 5
     assert found["order"]["next"] == unknowns.group_order
-    assert found["polls"]["missed"].low <= unknowns.missed_polls <= found["polls"]["missed"].high
+    # Chance decides each of the 300 polls: one run in 20 is outside its own interval, and one in 100,000 outside this.
+    assert found["polls"]["missed"].typical == pytest.approx(unknowns.missed_polls, abs=0.12)
     assert found["bell"]["peak"] <= found["bell"]["groups"] == 4
     events = [json.loads(line) for line in out.with_suffix(".events.jsonl").read_text().splitlines()]
     assert {event["run"].partition("/")[0] for event in events} == {"probe", *SECTIONS}

@@ -25,6 +25,7 @@ RETURN_REASONS = {
     "away": "its handler found its resource away; no attempt counts",
     "early": "its handler wants it later, without an attempt",
     "unknown_kind": "no handler is registered for its kind; it waits for code that has one (unknown_kind_for)",
+    "unrecorded": "it has ended, and its end could not be written to its run: an AWS call failed",
     "diverted": "an override or a group hold applies to it and could not be carried out yet",
 }
 # These have columns of their own, or are for programs.
