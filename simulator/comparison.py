@@ -145,7 +145,7 @@ def settings_rows(runs: Sequence[Run]) -> list[dict[str, Any]]:
             for ending in ("dead", "left")
         }
         totals = _merged(Totals, [one.totals for one in outcomes])
-        kept = {key: totals[key] for key in ("drained", "busy", "idle", "dollars_a_day")}
+        kept = {key: totals[key] for key in ("drained", "busy", "idle", "refused", "dollars_a_day")}
         rows.append({**head, **waits, **ends, **kept})
     return rows
 

@@ -37,6 +37,7 @@ def play(
         faults=scenario.faults,
         seed=scenario.seed,
     )
+    lanes.away = scenario.is_away
     ends_at = lanes.scheduler.now + scenario.duration.total_seconds()
     for lane, arrivals in scenario.arrivals.items():
         Source(lanes, lane, arrivals, chance=Random(f"{lane} {scenario.seed}"), ends_at=ends_at).start()  # noqa: S311

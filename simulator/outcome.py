@@ -62,6 +62,7 @@ class Totals:
         invocations: their number.
         throttles: number of tries without a free slot.
         rings: number of rings that the pull engine received; 0 with the other engine.
+        refused: number of calls that found the resource away.
         calls: to AWS by the function.
         dollars_a_day: cost of a day of such arrivals, see `use_of`.
 
@@ -73,6 +74,7 @@ class Totals:
     invocations: int
     throttles: int
     rings: int
+    refused: int
     calls: int
     dollars_a_day: float
 
@@ -105,6 +107,7 @@ def outcome_of(lanes: SimulatedLanes, scenario: Scenario, prices: Prices) -> Out
             invocations=lanes.function.times.invocations,
             throttles=sum(mapping.throttles for mapping in (*lanes.mappings.values(), lanes.bell_mapping)),
             rings=lanes.bell_mapping.receives,
+            refused=lanes.refused,
             calls=sum(lanes.calls.counts.values()),
             dollars_a_day=cost_of(day, prices).dollars,
         ),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 FINE_BELOW, HOUR = 100, 3_600
 SECONDS = frozenset({"p50", "p90", "p99", "longest", "standstill", "drained"})
 SHARES = frozenset({"busy", "idle"})
-OF_ONE_ENGINE = ("yields", "throttles", "rings")
+HIDDEN_IF_ZERO = ("yields", "throttles", "rings", "refused")
 HEADINGS = {
     "p50": "wait p50",
     "p90": "p90",
@@ -29,10 +29,10 @@ def readable(rows: Sequence[dict[str, Any]]) -> list[dict[str, str]]:
     """
     Return rows for people: waits in fitting units, shares in percent, ranges with both ends.
 
-    Columns of one engine are left out if they are 0 throughout: yields and throttles, or rings. So are the settings if
-    they are the same throughout.
+    Columns of one engine are left out if they are 0 throughout: yields and throttles, or rings; so are the calls that
+    were refused if the resource was never away, and the settings if they are the same throughout.
     """
-    hidden = {key for key in OF_ONE_ENGINE if not any(row.get(key) for row in rows)}
+    hidden = {key for key in HIDDEN_IF_ZERO if not any(row.get(key) for row in rows)}
     if len({row["settings"] for row in rows}) == 1:
         hidden.add("settings")
     return [

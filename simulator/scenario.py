@@ -11,7 +11,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lanes.config.table import ConfigTable, nearest
+from lanes.config.table import ConfigTable, nearest, parse_duration
 from lanes.errors import ConfigurationError
 
 from .measured import measured_unknowns, measured_variants
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lanes.config import LanesConfig
     from lanes.probe.profile import Profile
 
-ROOT_KEYS = ("duration", "drain", "seed", "arrivals", "unknowns", "faults")
+ROOT_KEYS = ("duration", "drain", "seed", "away", "arrivals", "unknowns", "faults")
 MANY = 10**9
 TEN_MINUTES = timedelta(minutes=10)
 DAY = timedelta(days=1)
@@ -73,6 +73,7 @@ class Scenario:
         duration: time in which messages arrive.
         drain: longest time after that for the remaining messages; the run ends sooner if none is left.
         seed: decides every random choice.
+        away: from when until when the resource is away, in seconds since the start, each time.
         unknowns: undocumented behaviour of AWS.
         profile: what of it was measured; None for nothing.
         faults: faults to inject.
@@ -83,6 +84,7 @@ class Scenario:
     duration: timedelta = TEN_MINUTES
     drain: timedelta = timedelta(hours=1)
     seed: int = 1
+    away: Sequence[tuple[float, float]] = ()
     unknowns: Unknowns = dataclasses.field(default_factory=Unknowns)
     profile: Profile | None = None
     faults: Faults = dataclasses.field(default_factory=Faults)
@@ -103,6 +105,10 @@ class Scenario:
         """Mean number of slots that the arriving messages keep busy, without backlogs."""
         return sum(one.rate * one.mean_service for one in self.arrivals.values())
 
+    def is_away(self, seconds: float) -> bool:
+        """Return whether the resource is away so many seconds after the start."""
+        return any(begin <= seconds < end for begin, end in self.away)
+
 
 def resolve(
     raw: object, config: LanesConfig, *, source: str = "scenario", profile: Profile | None = None
@@ -121,6 +127,7 @@ def resolve(
         duration=root.duration("duration", TEN_MINUTES, minimum=timedelta(seconds=1), maximum=30 * DAY),
         drain=root.duration("drain", timedelta(hours=1), maximum=30 * DAY),
         seed=root.integer("seed", 1, minimum=0),
+        away=_away(root),
         unknowns=_unknowns(root.raw("unknowns", {}), problems, measured_unknowns(profile, Unknowns())),
         profile=profile,
         faults=_faults(root.raw("faults", {}), problems),
@@ -183,6 +190,19 @@ def _arrivals(root: ConfigTable, config: LanesConfig, problems: list[str]) -> di
         )
         if found[name].failing + found[name].flaky > 1:
             table.problem("failing and flaky add up to more than 1")
+    return found
+
+
+def _away(root: ConfigTable) -> list[tuple[float, float]]:
+    value = root.raw("away", [])
+    found = []
+    for text in value if isinstance(value, list) else [value]:
+        ends = [parse_duration(part) for part in text.split("-")] if isinstance(text, str) else []
+        match ends:
+            case [timedelta() as begin, timedelta() as end] if begin < end:
+                found.append((begin.total_seconds(), end.total_seconds()))
+            case _:
+                root.problem(f"away is {text!r}; give its begin and its later end since the start: 10m-30m")
     return found
 
 

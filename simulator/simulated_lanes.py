@@ -117,6 +117,8 @@ class SimulatedLanes:
     Attributes:
         handled: the handled messages, by the end of their handlers.
         sent, done: numbers of messages sent and handled.
+        away: whether the resource is away so many seconds after the start; never, by default.
+        refused: number of calls that found it away.
         sent_to: number of messages sent to each lane.
         history: starts and ends of each message, by its place in the order of sends.
         meter: the use of slots while messages waited.
@@ -189,7 +191,7 @@ class SimulatedLanes:
         self.history = History()
         self.away: Callable[[float], bool] = lambda _seconds: False
         self._began_at = self.scheduler.now
-        self.sent = self.done = 0
+        self.sent = self.done = self.refused = 0
         self.sent_to: Counter[str] = Counter()
         self._bodies = Bodies()
         self._numbers: Counter[tuple[str, str]] = Counter()
@@ -397,6 +399,7 @@ class SimulatedLanes:
             if fault == "away" or self.away(self.scheduler.now - self._began_at):
                 self.scheduler.sleep(REFUSAL)
                 how = "away"
+                self.refused += 1
                 raise Unavailable(reason="as planned")
             self.scheduler.sleep(seconds)
             how = "failed" if fault == "always" or (fault == "once" and number == 1) else "done"

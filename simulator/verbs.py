@@ -50,6 +50,10 @@ ArrivalsOption = Annotated[
         "--arrivals", help='Set a lane\'s messages: "HIGH rate=0.5 burst=20 service=200ms". Repeatable.'
     ),
 ]
+AwayOption = Annotated[
+    list[str] | None,
+    typer.Option("--away", help="Let the resource be away from 10 to 30 minutes: 10m-30m. Repeatable."),
+]
 SlotsOption = Annotated[
     str | None,
     typer.Option("--slots", help="Override the reserved concurrency: a number, or several as 1,2,5."),
@@ -98,6 +102,7 @@ def simulate(
     recheck_interval: RecheckOption = None,
     duration: Annotated[str | None, typer.Option(help="Let messages arrive for this time: 10m, 1h.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Set the seed of all random choices.")] = None,
+    away: AwayOption = None,
     compare: Annotated[
         bool, typer.Option("--compare", help="Also run the plain pattern and no priority.")
     ] = False,
@@ -124,7 +129,9 @@ def simulate(
         raise typer.BadParameter(f"{unknowns!r} is not 'all' or 'given'", param_hint="--unknowns")
     config = read_config(context, file)
     choices = read_settings(config, slots=slots, batch_size=batch_size, recheck_interval=recheck_interval)
-    load = read_load(scenario, config, arrivals=arrivals, duration=duration, seed=seed, profile=profile)
+    load = read_load(
+        scenario, config, arrivals=arrivals, duration=duration, seed=seed, away=away, profile=profile
+    )
     for note in load_notes(load, [one.apply(config) for one in choices]):
         say(f"note: {note}")
     began = time.process_time()
@@ -217,6 +224,7 @@ def read_load(
     arrivals: list[str] | None,
     duration: str | None,
     seed: int | None,
+    away: list[str] | None,
     profile: Path | None,
 ) -> Scenario:
     """
@@ -236,7 +244,7 @@ def read_load(
     if path is not None:
         raw, source = _toml(path), str(path)
     tables = dict(raw["arrivals"]) if isinstance(raw.get("arrivals"), dict) else raw.get("arrivals", {})
-    given = {"duration": duration, "seed": seed}
+    given = {"duration": duration, "seed": seed, "away": away}
     measured = read_profile(profile) if profile else None
     options = {key: value for key, value in given.items() if value is not None}
     try:

@@ -81,6 +81,8 @@ def test_problems_of_a_load_end_the_verb_all_at_once(lanes, tmp_path):
         (("simulate", "--arrivals", "HIGH often"), "not key=value"),
         (("simulate", "--arrivals", "HIHG rate=1"), "did you mean 'HIGH'"),
         (("simulate", *LOAD, "--duration", "soon"), "duration"),
+        (("simulate", *LOAD, "--away", "10m"), "away is '10m'; give its begin and its later end"),
+        (("simulate", *LOAD, "--away", "30m-10m"), "away is '30m-10m'"),
         (("simulate", *LOAD, "--slots", "1,,2"), "'1,,2' has an empty value"),
         (("simulate", *LOAD, "--slots", ""), "has an empty value"),
         (("simulate", *LOAD, "--slots", "1-3"), "'1-3' is not a whole number"),

@@ -66,6 +66,7 @@ def test_all_problems_of_a_scenario_are_told_at_once_with_the_nearest_names():
     raw = {
         "duratoin": "10m",
         "seed": -1,
+        "away": ["5m-6m", "30m-10m", "noon", 5],
         "arrivals": {
             "HIHG": {"rate": 1},
             "MAIN": {"service": "fast", "rate": -1, "failing": 0.6, "flaky": 0.6},
@@ -84,12 +85,38 @@ def test_all_problems_of_a_scenario_are_told_at_once_with_the_nearest_names():
         "arrivals.MAIN: rate is -1",
         "failing and flaky add up",
         "seed is -1",
+        "away is '30m-10m'; give its begin and its later end since the start: 10m-30m",
+        "away is 'noon'",
+        "away is 5",
         "'stael'; did you mean 'stale'",
         "winner is 'first'",
         "call is 2h; must be at most 1m",
         "'crash'; did you mean 'crashes'",
     ):
         assert text in told
+
+
+@pytest.mark.parametrize("engine", ["mappings", "pull"])
+def test_a_scenario_may_have_its_resource_away(engine):
+    """Our messages wait for it and end as done, while the plain pattern makes dead letters of them."""
+    config = LanesConfig.from_dict({"consumer": {"engine": engine}})
+    scenario = small(
+        away=["0s-5s", "10m-20m"],
+        duration="21m",
+        arrivals={"HIGH": {"rate": 0.5, "service": "50ms"}, "MAIN": {"backlog": 40, "service": "50ms"}},
+    )
+    runs = compare(scenario, config, patterns=[Pattern.LANES, Pattern.PLAIN], prices=read_prices(None))
+    ours, plain_pattern = (run.outcome for run in runs)
+
+    assert [scenario.is_away(seconds) for seconds in (0, 4.9, 5, 599, 600, 1199, 1200)] == [
+        *(True, True, False, False, True, True, False)
+    ]
+    assert (sum(lane.dead for lane in ours.lanes), sum(lane.left for lane in ours.lanes)) == (0, 0)
+    assert sum(lane.dead for lane in plain_pattern.lanes) > 100
+    assert 10 < ours.totals.refused < plain_pattern.totals.refused / 5
+    assert [row["refused"] for row in readable(total_rows(runs))] == [
+        str(run.outcome.totals.refused) for run in runs
+    ]
 
 
 def test_a_scenario_without_messages_is_refused():
@@ -231,7 +258,8 @@ def test_settings_are_compared_in_one_row_each():
 
     one, four = settings_rows(runs)
     assert list(one) == [
-        *("settings", "MAIN p50", "MAIN p99", "dead", "left", "drained", "busy", "idle", "dollars_a_day")
+        *("settings", "MAIN p50", "MAIN p99", "dead", "left", "drained", "busy", "idle", "refused"),
+        "dollars_a_day",
     ]
     assert isinstance(one["MAIN p99"], Range)
     assert one["MAIN p99"].low > four["MAIN p99"].high
