@@ -6,9 +6,8 @@ one group for each slot starts as many invocations as there are slots; a ring be
 (https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html). One more group carries the heartbeat, for
 senders that do not ring, messages that return from a backoff, and crashes.
 
-Rings of one second are one ring: SQS drops all but the first by their deduplication id. An invocation looks at all
-lanes once more when `COALESCING` and `MARGIN` have passed since its start, so it sees everything that was sent in its
-ring's second.
+Rings of one second are one ring: SQS drops all but the first by their deduplication id. An invocation stays until that
+second is over by any clock, see `stay_for`, so it sees everything that was sent in it.
 
 All durations are in seconds.
 """
@@ -24,6 +23,8 @@ BODY = '{"lanes":"ring"}'
 _PREFIX = "slot-"
 # Lambda's maximum concurrency of a mapping is 1,000, so a slot has three digits at most.
 _SLOT = re.compile(rf"{_PREFIX}(0|[1-9][0-9]{{0,2}})")
+# The number of an interval at the end of a deduplication id.
+_SECOND = re.compile(r"-([0-9]{1,15})\Z")
 HEARTBEAT = "heartbeat"
 """The group of the heartbeat."""
 COALESCING = 1.0
@@ -89,6 +90,23 @@ def slot_of(group: str) -> int | None:
 def second_of(at: float) -> int:
     """Return the number of the interval that an epoch time is in."""
     return math.floor(at / COALESCING)
+
+
+def stay_for(deduplication_id: str, *, sent_at: float) -> float:
+    """
+    Return the seconds from its start for which the invocation of a ring stays.
+
+    SQS drops later rings of the ring's second, and both of its times are SQS's, so the clock of the invocation has no
+    say. An id of a second that SQS's clock is not near tells nothing: then it is one whole interval.
+
+    Args:
+        deduplication_id: of the ring.
+        sent_at: epoch time at which SQS took the ring.
+    """
+    found = _SECOND.search(deduplication_id)
+    if found is None or abs(int(found[1]) - second_of(sent_at)) > 1:
+        return COALESCING + MARGIN
+    return max(0.0, (int(found[1]) + 1) * COALESCING + MARGIN - sent_at)
 
 
 def rings(slots: int, at: float) -> list[Ring]:

@@ -1,6 +1,7 @@
 """No wake-up of the pull engine is lost: a search over sends at every moment around an invocation's end."""
 
 import itertools
+from functools import partial
 from random import Random
 
 import pytest
@@ -213,3 +214,20 @@ def test_the_ring_of_a_messages_second_is_heard_until_the_second_is_over():
 
         assert lanes.done == 1
         assert longest(lanes)[0] < COALESCING + MARGIN
+
+
+@pytest.mark.parametrize("slots", [1, 10])
+def test_a_slot_of_a_single_message_leaves_when_its_second_is_over(slots):
+    """Rather than stay a second and a quarter in whole polls: with thin traffic that is nearly all of its bill."""
+    stays = []
+    for tenth in range(10):
+        lanes = pulling(slots)
+        lanes.scheduler.after(5.0, partial(lanes.send, "MEDIUM", group="first", seconds=0.05))
+        lanes.run(seconds=25.05 + tenth / 10)
+        before = lanes.function.times.invoked
+        send_apart(lanes, "MEDIUM", after=0.0, group="g", seconds=0.05)
+        lanes.run(seconds=10)
+
+        assert lanes.done == 2
+        stays.append((lanes.function.times.invoked - before) / slots)
+    assert sum(stays) / len(stays) < 1.5

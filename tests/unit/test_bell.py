@@ -8,12 +8,14 @@ from lanes.bell import (
     COALESCING,
     HEARTBEAT,
     HEARTBEAT_LIFE,
+    MARGIN,
     RETENTION,
     RETURN_EVERY,
     Ring,
     groups,
     rings,
     slot_of,
+    stay_for,
 )
 
 DEDUPLICATION_INTERVAL = 300
@@ -47,6 +49,25 @@ def test_rings_of_one_second_are_one_ring(slots, second, parts):
 
     assert early == late
     assert not {ring.deduplication_id for ring in early} & {ring.deduplication_id for ring in next_ones}
+
+
+@given(slots=st.integers(1, 3), second=st.integers(10, 10**10), sent=PART, rung=st.integers(-250, 1_250))
+def test_a_slot_stays_until_the_second_of_its_ring_is_over(slots, second, sent, rung):
+    """SQS's servers may date the ring by clocks that differ by the margin; no clock of a slot counts."""
+    (*_, ring) = rings(slots, second + sent / 1000)
+    rung_at = second + rung / 1000
+
+    stay = stay_for(ring.deduplication_id, sent_at=rung_at)
+
+    assert stay >= 0
+    assert rung_at + stay >= second + COALESCING
+    assert stay <= max(0.0, second + COALESCING + MARGIN - rung_at) + 1e-5
+
+
+@pytest.mark.parametrize("ring", ["slot-0-50", "slot-0-200", "slot-0", "x", "", "heartbeat-"])
+def test_a_ring_of_an_unknown_second_is_heard_for_a_whole_one(ring):
+    """Another program may choose the id, or the clock of the one who rang may be wrong."""
+    assert stay_for(ring, sent_at=100.5) == COALESCING + MARGIN
 
 
 def test_a_group_names_its_slot():

@@ -12,7 +12,7 @@ from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from lanes.bell import COALESCING, HEARTBEAT, HEARTBEAT_LIFE, MARGIN, RETURN_EVERY, slot_of
+from lanes.bell import COALESCING, HEARTBEAT, HEARTBEAT_LIFE, MARGIN, RETURN_EVERY, slot_of, stay_for
 from lanes.config.settings import MAX_RECEIVES
 from lanes.consumer import telemetry as report
 from lanes.consumer.engines import Proceed
@@ -111,7 +111,8 @@ class PullEngine:
         is_stale = ring.receive_count == 1 and ring.sent_at + STALE < self._empty_at
         lanes = self._lanes_of(slot_of(ring.group))
         is_rung = self._was_cut_off or not (is_heartbeat or is_stale)
-        with self._slot(context, lanes, is_rung=is_rung, is_patrol=is_heartbeat) as slot:
+        stay = stay_for(ring.deduplication_id, sent_at=ring.sent_at) if is_rung else None
+        with self._slot(context, lanes, stay=stay, is_patrol=is_heartbeat) as slot:
             slot.work()
             self._was_cut_off = slot.is_over and slot.has_worked
             serves_all = len(lanes) == len(self._lanes)
@@ -145,7 +146,7 @@ class PullEngine:
         ]
 
     def _slot(
-        self, context: Any, lanes: Sequence[Lane], *, is_rung: bool = True, is_patrol: bool = False
+        self, context: Any, lanes: Sequence[Lane], *, stay: float | None = 0.0, is_patrol: bool = False
     ) -> Slot:
         timeout = self._consumer.function_timeout.total_seconds()
         invocation = Invocation.of(context, timeout=timeout, monotonic=self._monotonic)
@@ -154,7 +155,7 @@ class PullEngine:
             lanes=lanes,
             invocation=invocation,
             turn=PullTurn,
-            is_rung=is_rung,
+            stay=stay,
             is_patrol=is_patrol,
         )
 

@@ -87,7 +87,7 @@ class Slot:
         lanes: Sequence[Lane],
         invocation: Invocation,
         turn: TurnMaker,
-        is_rung: bool,
+        stay: float | None,
         is_patrol: bool = False,
     ) -> None:
         self.services = services
@@ -106,8 +106,8 @@ class Slot:
         self._lanes = lanes
         self._invocation = invocation
         self._turn = turn
-        # A fresh ring started it: messages may still come in that ring's second.
-        self._is_rung = is_rung
+        # Seconds from its start for which messages may come for which SQS drops the rings; None if that is over.
+        self._stay = stay
         # The heartbeat started it: no sender rang for the messages that it looks for, so it must not miss them.
         self._is_patrol = is_patrol
         self._began_at = self.clock()
@@ -366,10 +366,10 @@ class Slot:
             self.looks.land(lane)
             if self.services.tenants is not None:
                 self.services.tenants.wake(lane)
-        if self._is_rung or self.has_worked:
+        if self._stay is not None or self.has_worked:
             linger = self.services.config.consumer.linger.total_seconds()
             # Each message of the ring's second is there when this has passed, so no wake-up is lost.
-            until = max(clock() + linger, self._began_at + COALESCING + MARGIN, self._returns_at)
+            until = max(clock() + linger, self._began_at + (self._stay or 0.0), self._returns_at)
         elif self._is_patrol:
             # AWS: a short poll may miss messages; a long one asks all servers.
             until = clock() + POLL
