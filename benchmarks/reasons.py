@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+AWAY_RECEIVES = (
+    "Each slot tries the most urgent record once a minute, 240 times in four hours, and HIGH has twenty groups, whose "
+    "oldest SQS gives first. A record that stayed away for longer after its try would be received less often, and "
+    "would be missing when the resource is back. The number grows with the cube root of the time, so that a thousand "
+    "receives last for two weeks."
+)
+
 REASONS: dict[tuple[str, str], str] = {
     ("bounded", "max_wait_overrun_seconds"): (
         "The share is right, the times are not. An overdue batch is served only when it happens to get a slot, "
@@ -14,6 +21,8 @@ REASONS: dict[tuple[str, str], str] = {
         "With one group below, one batch waits at a time; with hundreds another one is always ready, takes a slot "
         "that HIGH has just left, and yields again."
     ),
+    ("away", "most_receives"): AWAY_RECEIVES,
+    ("away-pull", "most_receives"): AWAY_RECEIVES,
     ("overhead", "us_per_record_batch_1"): (
         "By the figures with and without logs, a record costs 16 us and its log line 7, a batch 35 us and its metric "
         "object 17. The hand-over to the thread that extends the visibility beside the first record takes 27 of the 35."

@@ -153,6 +153,16 @@ class Attempts:
         return self.breakers.seconds_left(handler.resource)
 
     @property
+    def tries_one(self) -> bool:
+        """Whether the only resource of all records is away, so that one record tries it after each pause."""
+        return not self.breakers.are_closed and not self.has_several_resources
+
+    @property
+    def pause(self) -> float:
+        """The seconds until a record of any kind may start; 0 if one may now."""
+        return self.breakers.seconds_left(next(iter(self._handlers.resources))) if self.tries_one else 0.0
+
+    @property
     def has_several_resources(self) -> bool:
         """Whether records of another resource may start while one is away."""
         return len(self._handlers.resources) > 1

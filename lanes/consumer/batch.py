@@ -33,10 +33,6 @@ if TYPE_CHECKING:
     from lanes.consumer.settlement import Settlement
 
 
-LONGEST_SLEEP = 1.0
-"""Seconds until a slot that waits for its resource looks again whether its process is to stop."""
-
-
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Corridor:
     """Takes batches from their preparation to their last outcome."""
@@ -156,7 +152,7 @@ class Corridor:
                 outcomes.keep([record], outcomes.behind(record) or Outcome(delay=delay, reason=Reason.AWAY))
             return goes_on
         # The wait is billed, but each return would use up a receive, of which SQS grants a thousand.
-        attempts.breakers.sleep(min(pause, left, LONGEST_SLEEP))
+        attempts.breakers.wait(pause, left=left)
         return True
 
     def _next_call(

@@ -30,6 +30,9 @@ FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 60.0
 """Seconds of the first pause and of the longest; each is twice as long as the one before."""
 
+LONGEST_SLEEP = 1.0
+"""Seconds until a slot that waits for its resource looks again whether its process is to stop."""
+
 REMEMBERED = 10_000
 """Messages that a breaker remembers."""
 
@@ -134,7 +137,7 @@ class Breakers:
     def __init__(
         self, *, telemetry: Telemetry, monotonic: Callable[[], float], sleep: Callable[[float], None]
     ) -> None:
-        self.sleep = sleep
+        self._sleep = sleep
         self._telemetry = telemetry
         self._monotonic = monotonic
         self._by_resource: dict[str, Breaker] = {}
@@ -148,6 +151,10 @@ class Breakers:
         """Return the seconds until a record of a resource may start; 0 if it may now."""
         breaker = self._by_resource.get(resource)
         return 0.0 if breaker is None else breaker.seconds_left
+
+    def wait(self, pause: float, *, left: float) -> None:
+        """Let a moment of a pause pass, at most the seconds that are left."""
+        self._sleep(min(pause, left, LONGEST_SLEEP))
 
     @property
     def are_closed(self) -> bool:

@@ -83,6 +83,33 @@ def test_an_outage_burns_nothing_and_ends_with_the_urgent_ones(engine, slots):
 
 
 @pytest.mark.parametrize("slots", [1, 3])
+def test_a_slot_that_receives_spends_one_receive_for_each_try(slots):
+    """Two hours away: what is urgent was received no more often than it was tried, so it is there when it is back."""
+    lanes = simulated("pull", slots, messages=500)
+    received = Counter()
+    for name, queue in lanes.queues.live.items():
+
+        def receive(*args, _name=name, _receive=queue.receive, **others):
+            found = _receive(*args, **others)
+            received[_name] += len(found)
+            return found
+
+        queue.receive = receive
+    for number in range(400):
+        at = AWAY_FROM + number
+        lanes.scheduler.after(at, partial(lanes.send, "HIGH", group=f"h{number % 20}", seconds=WORK))
+    lanes.run(seconds=AWAY_FROM)
+    received.clear()
+    lanes.away = lambda _seconds: True
+
+    lanes.run(seconds=7200)
+
+    assert lanes.refused >= slots * 7200 / 60
+    # And what was in hand or on its way when the resource went.
+    assert received.total() <= lanes.refused + slots * 10
+
+
+@pytest.mark.parametrize("slots", [1, 3])
 def test_calls_that_fail_now_and_then_cost_little(engine, slots):
     """One in ten refused: no dead letter, and at most a tenth more time than without."""
     ends = {}

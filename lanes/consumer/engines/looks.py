@@ -10,6 +10,7 @@ from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Protocol
 
+from lanes.config.settings import LARGEST_BATCH
 from lanes.consumer import telemetry as report
 from lanes.consumer.engines.policy import FRESH, SPREAD
 from lanes.consumer.records import RawRecord, oldest_first
@@ -92,6 +93,7 @@ class Looks:
         keep_done: takes finished records that could not be deleted.
         hands: received records by lane.
         has_more: whether a lane had as many records as were asked for, so that more may wait.
+        most: records to ask for at once, at most.
 
     """
 
@@ -100,6 +102,7 @@ class Looks:
     keep_done: Callable[[Lane, Sequence[RawRecord]], None]
     hands: dict[str, list[RawRecord]] = dataclasses.field(default_factory=dict)
     has_more: bool = False
+    most: int = LARGEST_BATCH
     _looked_at: dict[str, float] = dataclasses.field(default_factory=dict)
     _timed: Pending[Sequence[Look]] | None = None
     _polls: dict[str, Pending[Look]] = dataclasses.field(default_factory=dict)
@@ -190,7 +193,7 @@ class Looks:
     def _ask(self, lane: Lane, *, wait: int = 0) -> Look:
         """Ask a lane. Runs beside the handler, so it changes nothing here."""
         looking, left = self.looking, self.seconds_left()
-        asked, began_at = looking.pace.most(lane, seconds_left=left), looking.clock()
+        asked, began_at = min(self.most, looking.pace.most(lane, seconds_left=left)), looking.clock()
         look = Look(lane=lane, asked=asked, began_at=began_at)
         visibility, receive = visibility_in_hand(left), looking.queues.receive
         records: Sequence[RawRecord] = ()

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol, Self, TypeAlias
 
 from lanes.bell import COALESCING, MARGIN
+from lanes.config.settings import LARGEST_BATCH
 from lanes.consumer import telemetry as report
 from lanes.consumer.attempts import WHOLE_INVOCATION
 from lanes.consumer.engines import Turn
@@ -133,12 +134,37 @@ class Slot:
         """Serve the lanes until they are empty, or until this invocation has no time for another record."""
         self.services.paused.begin()
         while not self.is_over:
+            if self._waits_for_resource():
+                continue
             order = self.services.policy.order(self._served(self._lanes))
             if (lane := self._first(order, expected=0.0)) is not None:
                 self.serve(lane)
             elif not self._wait_for_work():
                 break
         self.leave()
+
+    def _waits_for_resource(self) -> bool:
+        """
+        Wait a moment if no record may start, and return whether it did.
+
+        Nothing is received meanwhile, and one record when the pause has ended: of its receives, of which SQS grants a
+        thousand, each message spends as few as can be, and urgent ones are there when the resource is back.
+        """
+        attempts, lanes = self.services.corridor.attempts, self._served(self._lanes)
+        self.looks.most = 1 if attempts.tries_one else LARGEST_BATCH
+        if not (pause := attempts.pause):
+            return False
+        self.looks.collect(wait=True)
+        if self.looks.hands:
+            return False
+        # The ring returns: more waits.
+        self.has_worked = True
+        needed = max((attempts.needed[lane.name] for lane in lanes), default=0.0)
+        left = self._invocation.milliseconds_left() / 1000 - needed
+        self.is_over = left <= 0
+        if not self.is_over:
+            attempts.breakers.wait(pause, left=left)
+        return True
 
     def serve(self, lane: Lane) -> None:
         """Handle the records in hand of a lane."""
@@ -289,9 +315,10 @@ class Slot:
         """Look beside a record, just before its end, for work to do after it."""
         policy = self.services.policy
         order = self._served(policy.order(self._lanes))
-        if self.is_over or lane not in order or not all(map(self.has_time_for, order)):
+        attempts = self.services.corridor.attempts
+        if self.is_over or attempts.tries_one or lane not in order or not all(map(self.has_time_for, order)):
             return
-        longest = self.services.corridor.attempts.longest
+        longest = attempts.longest
         lanes, expected = self._served(policy.above(lane)), longest[lane.name]
         if is_last:
             # A record of any lane may be next, also of one that was set aside.
