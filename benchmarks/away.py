@@ -1,9 +1,9 @@
 """
 What an outage of the resource costs: `python -m benchmarks.away --json`.
 
-A backlog of MAIN waits and HIGH goes on arriving while the resource is away for hours, with one slot and with ten; then
+A backlog of MAIN waits and HIGH keeps arriving while the resource is away for hours, with one slot and with ten; then
 it is back, and everything is handled. The same under the plain pattern, which knows failures only: its records die of
-five receives. Then the resource refuses one call in ten for good: what that costs in throughput. One slot also stands
+five receives. Then the resource refuses one call in ten for good: what that costs in throughput. One slot also has
 three days of it.
 """
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 SLOTS = (1, 10)
 WORK = 0.1
 BEFORE = 60.0
-"""Seconds before the resource goes away."""
+"""Seconds before the outage."""
 
 HOURS, QUICK_HOURS = 4.0, 0.5
 MESSAGES, QUICK_MESSAGES = 100_000, 2_000
@@ -64,7 +64,7 @@ class Outage:
     Attributes:
         dead: number of dead letters.
         calls: number of calls that found the resource away.
-        highest_attempt: of any message, as its handler was told.
+        highest_attempt: of any message, as its handler got it.
         receives: of the message that was received most.
         dollars: cost of the time until it was back.
         first_start: seconds from its return to the first start.

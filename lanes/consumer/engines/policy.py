@@ -44,9 +44,6 @@ LONG_RECORD = 1.0
 REMEMBERED = 0.995
 """Share of a lane's longest record that is left after each further one, so that a first slow one is forgotten."""
 
-KNOWN = 10
-"""Records of a lane until the longest one tells how long others may take."""
-
 UNEVEN = 2
 """Typical records that fit into the longest one of a lane from which no look can be timed to end with a record."""
 
@@ -288,7 +285,7 @@ class Pace:
         known, record = self._known[lane.name], self.typical(lane)
         if self._slots == 1 or self._is_brief(lane):
             return True
-        return known.worked >= KNOWN and known.tail <= max(SPREAD, UNEVEN * record)
+        return known.tail <= max(SPREAD, UNEVEN * record)
 
     def _is_brief(self, lane: Lane) -> bool:
         """Whether calls between its records would take much of the slot's time."""
