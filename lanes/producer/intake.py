@@ -7,6 +7,7 @@ Group, deduplication id and body of a message stay as they are, so the lane drop
 from __future__ import annotations
 
 import logging
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +15,12 @@ from lanes.errors import MessageDecodeError
 from lanes.message import Message, size_bytes
 from lanes.producer.outgoing import Outgoing
 from lanes.producer.producer import Producer
+from lanes.retries import SILENCE, OutageLog
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+
+    from lanes.producer.report import UnsentMessage
 
 _logger = logging.getLogger(__name__)
 
@@ -28,12 +32,18 @@ class Intake:
     A body without a priority goes to the lane of NORMAL. So does one that is not a CloudEvents message: the handler for
     raw bodies gets it.
 
+    While a lane takes no messages, the log has the first one that was not forwarded, then one a minute with their
+    number.
+
     Args:
         producer: sends to the lanes; by default that of the function's environment.
+        clock: returns the time in epoch seconds.
     """
 
-    def __init__(self, producer: Producer | None = None) -> None:
+    def __init__(self, producer: Producer | None = None, *, clock: Callable[[], float] = time.time) -> None:
         self._producer = producer
+        self._clock = clock
+        self._outages = OutageLog(over_after=SILENCE)
 
     def handle(self, event: Mapping[str, Any]) -> dict[str, Any]:
         """
@@ -48,8 +58,24 @@ class Intake:
         items = [_item(index, record) for index, record in enumerate(event["Records"])]
         report = self._producer.forward(items)
         for unsent in report.unsent:
-            _logger.warning("message %s was not forwarded: %s", unsent.message.id, unsent.reason)
+            self._report(unsent)
         return {"batchItemFailures": [{"itemIdentifier": unsent.message.id} for unsent in report.unsent]}
+
+    def _report(self, unsent: UnsentMessage) -> None:
+        if unsent.is_own_fault:
+            _logger.warning("message %s was not forwarded: %s", unsent.message.id, unsent.reason)
+            return
+        outage = self._outages.failed(
+            unsent.lane, cause=unsent.code, reason=unsent.reason, now=self._clock(), error=None
+        )
+        if outage is not None:
+            _logger.warning(
+                "message %s was not forwarded: %s (messages to %s not forwarded until now: %d)",
+                unsent.message.id,
+                unsent.reason,
+                unsent.lane,
+                outage.failures,
+            )
 
 
 def _item(index: int, record: Mapping[str, Any]) -> Outgoing:

@@ -93,11 +93,6 @@ def test_a_message_without_an_answer_stays_and_its_repeat_is_dropped():
 
 def test_every_message_stays_when_the_lanes_refuse_all():
     """A missing permission, for example; nothing is lost, and the answer names each one."""
-
-    class Denied:
-        def send_batch(self, _queue_url, _entries):
-            raise AwsError(operation="SendMessageBatch", code="AccessDenied", retryable=False)
-
     records = [record(n, body(), group=f"g{n}") for n in range(3)]
 
     assert handled(Denied(), *records) == ["m0", "m1", "m2"]
@@ -109,3 +104,36 @@ def test_without_a_deployment_the_invocation_fails_and_all_stays(monkeypatch):
 
     with pytest.raises(ConfigurationError, match="LANES_DEPLOYMENT"):
         Intake().handle({"Records": [record(0, body())]})
+
+
+class Denied:
+    """A role that may not send."""
+
+    def send_batch(self, _queue_url, _entries):
+        raise AwsError(operation="SendMessageBatch", code="AccessDenied", retryable=False)
+
+
+def test_a_lane_that_takes_nothing_is_logged_once_and_then_each_minute(caplog):
+    """An outage of hours is no flood of lines: all messages stay, and come again with each batch."""
+    now = [1_000_000.0]
+    intake = Intake(make_producer(Denied()), clock=lambda: now[0])
+
+    for _ in range(13):
+        intake.handle({"Records": [record(n, body(), group=f"g{n}") for n in range(10)]})
+        now[0] += 10
+
+    lines = [one.getMessage() for one in caplog.records if one.name == "lanes.producer.intake"]
+    assert ["until now: 1)" in lines[0], "until now: 61)" in lines[1], "until now: 121)" in lines[2]] == [
+        True
+    ] * 3
+    assert len(lines) == 3
+
+
+def test_a_message_that_sqs_refuses_itself_is_logged_each_time(caplog):
+    """It is one message, and its line names it."""
+    sqs = FakeSqs(lambda name: REFUSE if name == "d1" else ACCEPT)
+
+    handled(sqs, record(0, body(), group="a"), record(1, body(), group="b"))
+
+    (line,) = [one.getMessage() for one in caplog.records if one.name == "lanes.producer.intake"]
+    assert "message m1 was not forwarded" in line
