@@ -1,8 +1,8 @@
 """
 The data of a message in the type that its handler names, as in `Message[Order]`.
 
-Dataclasses, enums, times and the types of JSON are read here, by their fields. Every other type is left to pydantic,
-which is imported only for them.
+Dataclasses, enums, times and the types of JSON are read here, by their fields. Structs are left to msgspec and all
+other types to pydantic, which are imported only for them.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
+import re
 import traceback
 import types
 from collections.abc import Collection, Iterable, Sequence
@@ -57,6 +58,7 @@ TEXT_FORMS: dict[Any, tuple[Callable[[str], Any], str]] = {
 """Types that are written as text: how it is read, and its name."""
 MOST_PROBLEMS = 10
 """The reason of a dead letter is an attribute of its message, and a long array has many items."""
+_VALUE = re.compile(r"(Invalid (?:enum )?value) .*", re.DOTALL)
 PYDANTIC = "pydantic reads more types: add it to the requirements of the function"
 
 
@@ -191,9 +193,44 @@ def _of_class(wanted: Any, known: dict[Any, Read]) -> Read | None:
         return _text(*TEXT_FORMS[wanted])
     if not isinstance(wanted, type) or hasattr(wanted, "__pydantic_validator__"):
         return None
+    if hasattr(wanted, "__struct_fields__"):
+        return _of_msgspec(wanted)
     if issubclass(wanted, Enum):
         return _choice({(type(member.value), member.value): member for member in wanted})
     return _Record(wanted, known) if dataclasses.is_dataclass(wanted) else None
+
+
+def _of_msgspec(wanted: Any) -> Read:
+    """Return the reader of a struct."""
+    import msgspec
+
+    try:
+        decoder: Any = msgspec.json.Decoder(wanted)
+    except Exception as error:
+        raise TypeError(f"data can't be read as {_name(wanted)}: {_printed(error, 'msgspec')}") from error
+    settings = wanted.__struct_config__
+    known = {*wanted.__struct_encode_fields__, settings.tag_field}
+    if settings.array_like or settings.forbid_unknown_fields:
+        known = set()
+
+    def read(value: Any, where: str, problems: Findings) -> Any:
+        try:
+            result = decoder.decode(json.dumps(value))
+        except Exception as error:  # noqa: BLE001 - the border to user code, such as __post_init__
+            is_ours = isinstance(error, msgspec.ValidationError)
+            problems.append(_of_struct(str(error), where) if is_ours else _printed(error, where))
+            return None
+        if known and (unknown := [name for name in value if name not in known]):
+            if problems.strict:
+                names = ", ".join(wanted.__struct_encode_fields__)
+                problems += [
+                    f"{where} has the unknown field {name!r}; {_name(wanted)} has {names}" for name in unknown
+                ]
+                return None
+            problems.ignored += len(unknown)
+        return result
+
+    return read
 
 
 def _of_pydantic(wanted: Any) -> Read:
@@ -365,6 +402,13 @@ def _described(error: Exception, where: str) -> list[str]:
         found = error.errors(include_url=False, include_context=False, include_input=False)
         return [f"{'.'.join([where, *map(str, one['loc'])])}: {one['msg']}" for one in found]
     return [_printed(error, where)]
+
+
+def _of_struct(text: str, where: str) -> str:
+    """Return a problem that msgspec found, such as "Expected `int`, got `str` - at `$.total`", without a value."""
+    problem, _, path = text.partition(" - at `$")
+    shown = _VALUE.sub(r"\1", problem)
+    return f"{where}{path.rstrip('`')}: {shown}"
 
 
 def _printed(error: BaseException, where: str) -> str:

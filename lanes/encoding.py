@@ -1,4 +1,4 @@
-"""The form of a message's data on the wire: JSON, also of dataclasses, models, times, UUIDs, decimals and enums."""
+"""The form of a message's data on the wire: JSON, also of dataclasses, models, structs, times, decimals and enums."""
 
 from __future__ import annotations
 
@@ -38,6 +38,12 @@ def _plain(value: Any) -> Any:
         return value.item()
     if hasattr(kind, "__pydantic_serializer__"):
         return kind.__pydantic_serializer__.to_python(value, mode="json", by_alias=True)
+    if hasattr(kind, "__struct_fields__"):
+        import msgspec
+
+        struct = msgspec.to_builtins(value)
+        _refuse_collisions(struct)
+        return struct
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         plain: Any = {one.name: getattr(value, one.name) for one in dataclasses.fields(value) if one.init}
         _refuse_collisions(plain)

@@ -93,11 +93,11 @@ class Message(Generic[Data_co]):
     A message, as you send it with a producer and receive it in a handler.
 
     Creating one checks nothing; `to_body` checks all fields, and producers call it before any call to AWS. A handler
-    that takes a `Message[Order]` receives its data as an `Order`, a dataclass or a pydantic model.
+    that takes a `Message[Order]` receives its data as an `Order`, a dataclass, a pydantic model or a struct.
 
     Attributes:
         kind: stable name for this sort of message; selects the handler. Up to 128 characters, no spaces.
-        data: any value that JSON can represent, also in dataclasses, pydantic models, enums, times, UUIDs and decimals;
+        data: any value that JSON can represent, also in dataclasses, models, structs, enums, times, UUIDs and decimals;
             `JsonText` is sent as it is.
         id: of the event, up to 128 characters; the same id from the same source and of the same kind is the same
             message.

@@ -13,6 +13,7 @@ from enum import Enum, IntEnum
 from typing import Annotated, Any, Literal, NamedTuple, NewType, Optional, TypeVar
 from uuid import UUID
 
+import msgspec
 import pydantic
 import pytest
 from typing_extensions import TypedDict
@@ -121,6 +122,48 @@ class Stock:
 class Home:
     address: Address
     pet: Pet | None = None
+
+
+class Line(msgspec.Struct):
+    sku: str
+    count: int = 1
+
+
+class Basket(msgspec.Struct, rename="camel", kw_only=True):
+    """Field names in JSON differ, and lines nest."""
+
+    basket_id: UUID
+    at: datetime
+    total: Decimal
+    size: Size = Size.SMALL
+    lines: list[Line] = []
+
+
+class Card(msgspec.Struct, tag_field="kind", tag="card"):
+    number: str
+
+
+class Cash(msgspec.Struct, tag_field="kind", tag="cash"):
+    pass
+
+
+class Closed(msgspec.Struct, forbid_unknown_fields=True):
+    sku: str
+
+
+class Wary(msgspec.Struct):
+    """A struct whose own check raises an error that can't be printed."""
+
+    sku: str
+
+    def __post_init__(self):
+        raise OddError
+
+
+@dataclass
+class Sale:
+    basket: Basket
+    by: Card | Cash
 
 
 def read(wanted, value, *, strict=True):
@@ -481,3 +524,71 @@ def test_a_message_is_frozen_and_generic():
     assert message.data.order == 7
     with pytest.raises(dataclasses.FrozenInstanceError):
         message.data = None
+
+
+BASKET = {"basketId": "12345678-1234-5678-1234-567812345678", "at": "2026-01-31T12:00:00Z", "total": "1.50"}
+
+
+def test_structs_are_read_by_msgspec_also_inside_of_a_dataclass():
+    """With its names and tags, and the forms of JSON: text for a UUID, a time and a decimal."""
+    value = {
+        "basket": {**BASKET, "size": "l", "lines": [{"sku": "a"}]},
+        "by": {"kind": "card", "number": "7"},
+    }
+
+    sale, problems = read(Sale, value)
+
+    assert problems == []
+    assert sale.basket == Basket(
+        basket_id=UUID(BASKET["basketId"]),
+        at=datetime(2026, 1, 31, 12, tzinfo=UTC),
+        total=Decimal("1.50"),
+        size=Size.LARGE,
+        lines=[Line("a")],
+    )
+    assert sale.by == Card("7")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "value", "expected"),
+    [
+        (Line, {"sku": 7}, "data.sku: Expected `str`, got `int`"),
+        (Line, 7, "data: Expected `object`, got `int`"),
+        (Basket, {**BASKET, "lines": [{}]}, "data.lines[0]: Object missing required field `sku`"),
+        (Basket, {**BASKET, "size": "secret"}, "data.size: Invalid enum value"),
+        (Closed, {"sku": "a", "more": 1}, "data: Object contains unknown field `more`"),
+        (Sale, {"basket": BASKET, "by": {"kind": "gold"}}, "data.by must be Card or Cash, not an object"),
+    ],
+)
+def test_a_struct_that_does_not_fit_is_refused_without_its_values(wanted, value, expected):
+    """The path of the problem, in our form."""
+    found, problems = read(wanted, value)
+
+    assert (found if wanted is not Sale else None, problems) == (None, [expected])
+
+
+def test_a_struct_whose_own_check_fails_is_a_problem():
+    """Whatever it raises."""
+    assert read(Wary, {"sku": "a"})[1] == ["data: tests.unit.test_data.OddError: <exception str() failed>"]
+
+
+def test_a_field_that_a_struct_lacks_is_counted_or_refused():
+    """As of every other type; its tag is no field that it lacks."""
+    problems = Findings(strict=False)
+
+    assert reader_of(Card, {})({"kind": "card", "number": "7", "more": 1}, "data", problems) == Card("7")
+    assert (problems, problems.ignored) == ([], 1)
+    assert read(Card, {"kind": "card", "number": "7", "more": 1}) == (
+        None,
+        ["data has the unknown field 'more'; Card has number"],
+    )
+
+
+def test_a_struct_that_msgspec_cannot_read_is_refused_at_registration():
+    """Not at the first message."""
+
+    class Odd(msgspec.Struct):
+        both: Line | Closed
+
+    with pytest.raises(TypeError, match="data can't be read as Odd: msgspec: TypeError"):
+        reader_of(Odd, {})

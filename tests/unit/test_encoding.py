@@ -10,6 +10,7 @@ from enum import Enum, IntEnum
 from typing import Annotated, NamedTuple
 from uuid import UUID
 
+import msgspec
 import pydantic
 import pytest
 
@@ -48,6 +49,12 @@ class Stock:
     count: Annotated[int, pydantic.Field(gt=0)]
 
 
+class Line(msgspec.Struct, rename="camel"):
+    sku_number: str
+    price: Decimal
+    counts: dict[int, int] = {}
+
+
 @dataclass
 class Order:
     id: UUID
@@ -84,6 +91,7 @@ ORDER = Order(
         (list[Order], [replace(ORDER, parts=[ORDER, ORDER])]),
         (list[Payment], [PAYMENT]),
         (Payment, PAYMENT),
+        (list[Line], [Line("a", Decimal("0.10"))]),
         (Point, Point(1, 2)),
         (dict[str, Decimal], {"a": Decimal("1.50")}),
     ],
@@ -190,3 +198,9 @@ def test_missing_values_of_pandas_are_refused_with_the_cure(name, bases):
 
     with pytest.raises(TypeError, match=f"{name} has no form in JSON; pass None"):
         encoded({"at": value})
+
+
+def test_keys_of_a_struct_that_are_one_in_json_are_refused():
+    """A reader would lose one of them."""
+    with pytest.raises(ValueError, match="the same in JSON"):
+        encoded(Line("a", Decimal(1), {1: 1, "1": 2}))
