@@ -37,6 +37,7 @@ OUTCOMES = (
     Metric.RETURNED,
     Metric.DEAD_LETTERED,
     Metric.CANCELLED,
+    Metric.EXPIRED,
     Metric.MOVED,
 )
 

@@ -1,6 +1,7 @@
-"""Send many messages, and find those that could not be sent."""
+"""Send many messages, and find those that could not be sent; send one that is of no use after its time."""
 
 from collections.abc import Iterable
+from datetime import timedelta
 
 from lanes import Message, PartialSendError, Producer
 
@@ -16,3 +17,8 @@ def remind_customers(producer: Producer, customers: Iterable[str]) -> list[str]:
     except PartialSendError as error:
         return [unsent.message.data["customer"] for unsent in error.failed]
     return []
+
+
+def announce_price(producer: Producer, sku: str, cents: int) -> None:
+    """Send a price that no handler should get a quarter of an hour later."""
+    producer.send("price.changed", {"sku": sku, "cents": cents}, group=sku, expires=timedelta(minutes=15))

@@ -134,6 +134,12 @@ class Event(enum.StrEnum):
         "an override cancelled the message",
         (*_MESSAGE, "receive_count", "sent_at", "override"),
     )
+    MESSAGE_EXPIRED = (
+        "message_expired",
+        "expired",
+        "the message was past its time (`expires`) and was deleted; no handler got it",
+        (*_MESSAGE, "trace_id", "receive_count", "sent_at", "expires_at"),
+    )
     MESSAGE_MOVED = (
         "message_moved",
         "moved",

@@ -13,7 +13,7 @@ import math
 import re
 import uuid
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Generic, NoReturn
 
@@ -79,6 +79,11 @@ class JsonText(str):
         return self
 
 
+def expiry_of(expires: datetime | timedelta | None, *, now: float) -> datetime | None:
+    """Return the time after which no handler gets a message: the given one, or so long from `now`, in epoch seconds."""
+    return datetime.fromtimestamp(now, UTC) + expires if isinstance(expires, timedelta) else expires
+
+
 def _new_id() -> str:
     return str(uuid.uuid4())
 
@@ -106,6 +111,7 @@ class Message(Generic[Data_co]):
         source: origin of the event; by default the name of this program (`lanes.source`).
         time: time of the event, with a time zone.
         traceparent: W3C trace context, passed on unchanged; the reader ignores an invalid one.
+        expires: no handler gets the message after this time, with a time zone; None, the default, for never.
         deduplication_id: SQS drops a repeat within five minutes; by default the message's identity.
 
     Example:
@@ -127,6 +133,7 @@ class Message(Generic[Data_co]):
     source: str = field(default_factory=program_source)
     time: datetime = field(default_factory=_now)
     traceparent: str | None = None
+    expires: datetime | None = None
     deduplication_id: str | None = None
 
     @property
@@ -186,8 +193,9 @@ class Message(Generic[Data_co]):
             group=group,
             priority=_priority(event.get("priority")),
             source=_text(event, "source"),
-            time=_time(event.get("time")),
+            time=_now() if (time := _time(event, "time")) is None else time,
             traceparent=_traceparent(event.get("traceparent")),
+            expires=_time(event, "expirytime"),
         )
 
     def _encoded(self, problems: list[str]) -> str:
@@ -202,6 +210,8 @@ class Message(Generic[Data_co]):
         after = {
             "priority": None if self.priority is None else int(self.priority),
             "traceparent": self.traceparent,
+            # An extension of CloudEvents (cloudevents/spec, extensions/expirytime.md).
+            "expirytime": None if self.expires is None else self.expires.isoformat(),
         }
         present = {key: value for key, value in after.items() if value is not None}
         try:
@@ -222,8 +232,11 @@ class Message(Generic[Data_co]):
             problems.append(f"source is {_cut(self.source)}; it must be a string that is not empty")
         if isinstance(self.priority, bool) or not isinstance(self.priority, int | None):
             problems.append(f"priority is {_cut(self.priority)}; it must be an int")
-        if not isinstance(self.time, datetime) or self.time.utcoffset() is None:
-            problems.append(f"time is {_cut(self.time)}; it must be a datetime with a time zone")
+        for name, time in (("time", self.time), ("expires", self.expires)):
+            if name == "expires" and time is None:
+                continue
+            if not isinstance(time, datetime) or time.utcoffset() is None:
+                problems.append(f"{name} is {_cut(time)}; it must be a datetime with a time zone")
         if self.traceparent is not None and not isinstance(self.traceparent, str):
             problems.append(f"traceparent is {_cut(self.traceparent)}; it must be a string")
         return problems
@@ -375,14 +388,14 @@ def _traceparent(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def _time(value: object) -> datetime:
-    """Read the event's time, which is optional in CloudEvents and defaults to now."""
-    if value is None:
-        return _now()
+def _time(event: Mapping[str, Any], key: str) -> datetime | None:
+    """Read a time, which is optional in CloudEvents."""
+    if (value := event.get(key)) is None:
+        return None
     try:
         # RFC 3339 allows t and z in small letters, and a leap second, which Python doesn't know.
         text = value.upper() if isinstance(value, str) else ""
         time = datetime.fromisoformat(LEAP_SECOND.sub(":59", text))
     except ValueError as error:
-        raise MessageDecodeError(f"time is {_cut(value)}; it must be an RFC 3339 time") from error
+        raise MessageDecodeError(f"{key} is {_cut(value)}; it must be an RFC 3339 time") from error
     return time if time.tzinfo is not None else time.replace(tzinfo=UTC)

@@ -16,6 +16,7 @@ class Metric(enum.StrEnum):
     RETURNED = "ReturnedMessages"
     DEAD_LETTERED = "DeadLetteredMessages"
     CANCELLED = "CancelledMessages"
+    EXPIRED = "ExpiredMessages"
     MOVED = "MovedMessages"
     WOKEN = "WokenMessages"
     UNKNOWN_KINDS = "UnknownKindMessages"

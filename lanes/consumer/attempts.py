@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lanes.consumer import telemetry as report
 from lanes.consumer.calls import Attempt, Call, Caller
 from lanes.consumer.ledger import Ending, Entry, twice
-from lanes.consumer.outcome import DONE, SENT_ON, Outcome, Reason
+from lanes.consumer.outcome import DONE, EXPIRED, SENT_ON, Outcome, Reason
 from lanes.consumer.records import SETTLING, Batch, RawRecord
 from lanes.consumer.signals import Yielded, asked_delay, deciding, is_attempt, text_of
 from lanes.errors import AwsError, DeadLetter, Retry, Unavailable
@@ -189,12 +189,21 @@ class Attempts:
 
     def _refused(self, lane: Lane, record: RawRecord, entry: Entry, work: Work) -> Outcome | None:
         """Return the outcome of a record that gets no attempt, or None."""
+        if not entry.given_up and work.expires_at < self.clock():
+            return self._expired(lane, record, work)
         if entry.given_up or entry.attempts >= self._settings.max_attempts:
             return _dead_letter(entry, entry.given_up or EXHAUSTED, error=last_error(entry))
         if work.handler is not None:
             return None
         waiting = self._waits_for_code(lane, record, entry) if work.is_unknown else None
         return waiting or _dead_letter(entry, text_of(work.refusal))
+
+    def _expired(self, lane: Lane, record: RawRecord, work: Work) -> Outcome:
+        """Report a record that is past its time, and return its outcome."""
+        self._telemetry.count(Metric.EXPIRED)
+        times = {"sent_at": record.sent_at, "expires_at": work.expires_at}
+        report.decoded(self._telemetry, Event.MESSAGE_EXPIRED, lane, record, work, **times)
+        return EXPIRED
 
     def _waits_for_code(self, lane: Lane, record: RawRecord, entry: Entry) -> Outcome | None:
         """Return a record of an unknown kind for a while: a deploy or its end may bring the handler; else None."""

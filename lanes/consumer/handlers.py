@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import math
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lanes.consumer.event_loop import HandlerLoop
@@ -136,6 +137,12 @@ class Work:
     refusal: str = ""
     is_unknown: bool = False
     ignored_fields: int = 0
+
+    @property
+    def expires_at(self) -> float:
+        """The time after which no handler gets it, in epoch seconds; infinite if there is none."""
+        expires = self.argument.expires if isinstance(self.argument, Message) else None
+        return math.inf if expires is None else expires.timestamp()
 
     @property
     def resource(self) -> str:

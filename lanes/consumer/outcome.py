@@ -90,6 +90,7 @@ class Outcome:
 BEHIND = Outcome(delay=0, reason=Reason.BEHIND)
 DONE = Outcome(ending=Ending.DONE, end="done")
 CANCELLED = Outcome(ending=Ending.DONE, end="cancelled")
+EXPIRED = Outcome(ending=Ending.DONE, end="expired")
 SENT_ON = Outcome(ending=Ending.DONE)
 """It leaves the queue, and its message goes on in another one, or has left it before."""
 

@@ -45,6 +45,7 @@ class EntryOptions(TypedDict, total=False):
     id: str | None
     traceparent: str | None
     not_before: datetime | timedelta | None
+    expires: datetime | timedelta | None
 
 
 class UniqueOptions(EntryOptions, total=False):
@@ -223,7 +224,7 @@ class Positions:
     """
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
-        self._clock = clock
+        self.clock = clock
         self._last = 0
         self._lock = threading.Lock()
 
@@ -231,5 +232,5 @@ class Positions:
         """Return the next position."""
         with self._lock:
             # The clock may repeat itself or be set back; the order of writing must not.
-            self._last = max(int(self._clock() * MICROSECONDS), self._last + 1)
+            self._last = max(int(self.clock() * MICROSECONDS), self._last + 1)
             return self._last

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment
 from lanes.errors import ConfigurationError, InvalidMessageError
-from lanes.message import LARGEST_BODY_BYTES, LONGEST_ID, Message, size_bytes
+from lanes.message import LARGEST_BODY_BYTES, LONGEST_ID, Message, expiry_of, size_bytes
 from lanes.outbox.entry import (
     LARGEST_PRIORITY,
     MICROSECONDS,
@@ -169,6 +169,7 @@ class Outbox:
         id: str | None = None,  # noqa: A002 - the name that CloudEvents gives it
         traceparent: str | None = None,
         not_before: datetime | timedelta | None = None,
+        expires: datetime | timedelta | None = None,
     ) -> Entry:
         """
         Create an entry without writing it; `entry` and `add` do both.
@@ -181,6 +182,7 @@ class Outbox:
             id: of the event; by default a new one. The same id of the same source and kind is the same message.
             traceparent: W3C trace context to pass on; by default the current one, if any.
             not_before: the entry is not sent before this time, or this long from now.
+            expires: no handler gets the message after this time, or so long from now.
 
         Raises:
             MessageError: the message breaks a rule.
@@ -192,6 +194,7 @@ class Outbox:
             priority=priority,
             source=self._source,
             traceparent=traceparent,
+            expires=expiry_of(expires, now=self._positions.clock()),
         )
         return self._entry_of(message if id is None else replace(message, id=id), not_before)
 

@@ -6,13 +6,14 @@ Owns the word send. The priority of a message alone decides its lane; you need n
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lanes.config.deployment import Deployment
 from lanes.errors import MessageError, MessageTooLargeError, RunError
-from lanes.message import CLAIMED_AT, LARGEST_BODY_BYTES, RUN, Message, size_bytes
+from lanes.message import CLAIMED_AT, LARGEST_BODY_BYTES, RUN, Message, expiry_of, size_bytes
 from lanes.priority import PriorityRules, priority_to_send
 from lanes.producer.dispatch import Dispatch, Pacing
 from lanes.producer.order import SendOrder
@@ -23,6 +24,7 @@ from lanes.trace_context import current_traceparent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from datetime import datetime, timedelta
 
     import boto3
 
@@ -47,6 +49,7 @@ class Producer:
         source: CloudEvents source of the messages that `send` creates; by default the name of this program.
         pacing: retries, concurrency, time and chance.
         runs: returns the table of runs.
+        clock: returns the time in epoch seconds, from which durations count.
     """
 
     def __init__(
@@ -58,6 +61,7 @@ class Producer:
         source: str | None = None,
         pacing: Pacing | None = None,
         runs: Callable[[], RunTable] | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self.deployment = deployment
         self._sqs = sqs
@@ -65,6 +69,7 @@ class Producer:
         self.source = source or program_source()
         self._pacing = pacing or Pacing()
         self._runs = runs
+        self._clock = clock
 
     @classmethod
     def from_stack(
@@ -146,6 +151,7 @@ class Producer:
         id: str | None = None,  # noqa: A002 - the name that CloudEvents gives it
         deduplication_id: str | None = None,
         traceparent: str | None = None,
+        expires: datetime | timedelta | None = None,
     ) -> SentMessage:
         """
         Send one message and wait until SQS has accepted it.
@@ -158,6 +164,7 @@ class Producer:
             id: of the event; by default a new one. The same id of the same source and kind is the same message.
             deduplication_id: SQS drops a repeat within five minutes; by default the message's identity.
             traceparent: W3C trace context to pass on; by default the current one, if any.
+            expires: no handler gets the message after this time, or so long from now; by default always one does.
 
         Raises:
             MessageError: the message breaks a rule; no call was made.
@@ -170,6 +177,7 @@ class Producer:
             priority=priority,
             source=self.source,
             traceparent=traceparent,
+            expires=expiry_of(expires, now=self._clock()),
             deduplication_id=deduplication_id,
         )
         if id is not None:

@@ -150,6 +150,7 @@ class InMemoryLanes:
                 max_concurrency=1,
             ),
             runs=lambda: self._stack.runs,
+            clock=self.clock,
         )
 
     def new_outbox(self, *, rules: PriorityRules | None = None, source: str | None = None) -> Outbox:

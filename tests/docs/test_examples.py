@@ -6,7 +6,7 @@ import functools
 import json
 import subprocess
 import sys
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -244,6 +244,18 @@ def test_messages_that_could_not_be_sent_are_in_the_error():
 
     assert failed == ["b"]
     assert sorted(sqs.ids(queue_url("MEDIUM"))) == ["reminder-a", "reminder-c"]
+
+
+def test_a_price_ends_after_a_quarter_of_an_hour():
+    """It is in the body, so it holds wherever the message waits."""
+    sqs = FakeSqs()
+    before = datetime.now(UTC)
+
+    sending.announce_price(producer(sqs), "A-7", 995)
+
+    (entry,) = sqs.queues[queue_url("MEDIUM")]
+    expires = Message.from_body(entry.body).expires
+    assert before <= expires - timedelta(minutes=15) <= datetime.now(UTC)
 
 
 def test_the_producer_of_a_new_app_finds_the_stack_and_its_lanes(tmp_path, installed_environment):

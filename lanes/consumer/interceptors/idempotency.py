@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lanes.consumer import telemetry as report
 from lanes.consumer.interceptors import Interception
 from lanes.consumer.ledger import Effect, Ending, Entry, Ledger
-from lanes.consumer.outcome import DONE, Outcome, Reason, soon
+from lanes.consumer.outcome import DONE, EXPIRED, Outcome, Reason, soon
 from lanes.errors import AwsError
 from lanes.events import Event
 
@@ -76,7 +76,8 @@ class _Claims(Interception):
         """Record an effect that was done, and give back the claim of one that was not."""
         effect_id = self._claimed.pop(record.message_id, None)
         if effect_id is not None:
-            (self._finish if outcome.ending is Ending.DONE else self._release)(record, effect_id)
+            is_done = outcome.ending is Ending.DONE and outcome.end != EXPIRED.end
+            (self._finish if is_done else self._release)(record, effect_id)
         return outcome
 
     def _finish(self, record: RawRecord, effect_id: str) -> None:

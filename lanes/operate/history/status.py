@@ -38,6 +38,9 @@ _FINAL: dict[str, MessageStatus] = {
     Event.MESSAGE_CANCELLED: MessageStatus(
         "cancelled", "cancelled by an override, and deleted from its queue"
     ),
+    Event.MESSAGE_EXPIRED: MessageStatus(
+        "expired", "past its time (`expires`), and deleted from its queue; no handler got it"
+    ),
     Event.MESSAGE_MOVED: MessageStatus("moved", "moved to another lane by an override; no event since"),
     Event.MESSAGE_SENT_BEHIND: MessageStatus("sent_behind", "sent to the end of its group; no event since"),
 }
