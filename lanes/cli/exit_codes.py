@@ -13,5 +13,7 @@ class ExitCode(enum.IntEnum):
     USAGE = 2
     # Not 1: a script distinguishes a found problem from a command that failed.
     NO = 3
+    # Of a verb that waits: a script may wait on.
+    NOT_IN_TIME = 4
     # 128 and the number of SIGINT, as shells report it.
     INTERRUPTED = 130

@@ -20,6 +20,7 @@ from lanes.cli import (
     packages,
     pause,
     probe,
+    runs,
     send,
     status,
     tail,
@@ -57,6 +58,7 @@ app.command()(pause.resume)
 app.command()(move.prioritize)
 app.command()(move.cancel)
 app.add_typer(overrides.app, name="overrides")
+app.add_typer(runs.app, name="runs")
 app.command()(audit.audit)
 app.command()(trace.trace)
 app.command()(tail.tail)

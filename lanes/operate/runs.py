@@ -18,6 +18,10 @@ MOST_READ = 2_000
 """Chunks of a run that are all read; of a larger one so many at random, unless you ask for an exact reading."""
 
 READ_TOGETHER = 100
+PACE_SECONDS = 60.0
+"""Seconds of the readings from which a rate is computed."""
+
+ENOUGH = 2
 CERTAIN = 0.98
 """Half the width of the 95 % interval of a share of one half, times the root of the number of members."""
 
@@ -61,6 +65,31 @@ class Progress:
     def has_failed(self) -> bool:
         """Whether a run that is over has dead letters, or was closed with members left."""
         return self.counts.dead_lettered > 0 or bool(self.left)
+
+
+class Pace:
+    """The rate of a run, from readings at times in epoch seconds; those older than a minute give way to newer ones."""
+
+    def __init__(self) -> None:
+        self._readings: list[tuple[float, int]] = []
+
+    def add(self, at: float, ended: int) -> None:
+        """Add the number of members that have ended at a time."""
+        self._readings.append((at, ended))
+        while len(self._readings) > ENOUGH and self._readings[1][0] <= at - PACE_SECONDS:
+            del self._readings[0]
+
+    @property
+    def rate(self) -> float | None:
+        """Members that end in a second; None before that is known. In a sample they may seem to get fewer."""
+        if len(self._readings) < ENOUGH:
+            return None
+        (since, before), (now, ended) = self._readings[0], self._readings[-1]
+        return max(0, ended - before) / (now - since) if now > since else None
+
+    def eta(self, left: int | None) -> float | None:
+        """Return the seconds until none is left at this rate; None if that is not known."""
+        return left / self.rate if left is not None and self.rate else None
 
 
 def read_progress(table: RunTable, head: Head, *, random: Random, exact: bool = False) -> Progress:

@@ -8,9 +8,11 @@ import pytest
 import sqlalchemy as sa
 
 from lanes.aws.table.holds import DynamoDBHolds
+from lanes.aws.table.runs import DynamoDBRuns
 from lanes.cli.main import command
 from lanes.holds import Hold, Holds
 from lanes.outbox import Outbox
+from lanes.runs import Counts, Head, Mark
 from tests.support.operating import drain, put_dead_letters
 
 GROUP = "/aws/lambda/documented"
@@ -37,6 +39,10 @@ DOCUMENTS = {
     ("overrides", "list"): (),
     ("overrides", "withdraw"): ("OVERRIDE", "--dry-run"),
     ("overrides", "cancelled"): (),
+    ("runs", "list"): (),
+    ("runs", "show"): ("november",),
+    ("runs", "watch"): ("november",),
+    ("runs", "close"): ("november", "--why", "sent twice", "--dry-run"),
     ("audit",): (),
     ("trace",): ("order-7", "--log-group", GROUP),
     ("tail",): ("--log-group", GROUP, "--since", "1h", "--times", "1"),
@@ -115,6 +121,12 @@ def filled(typed, client, deployment, tmp_path_factory):
     holds.arrived("MAIN", "group-1", leader="d")
     typed("cancel", "--kind", "none.*", "--why", "sent twice", "--yes", "--in", "lanes")
     write_log(client("logs"))
+    ended = DynamoDBRuns(table=deployment.table, client=client("dynamodb"))
+    ended.open_run(Head(name="november", chunks=1))
+    ended.fix_members("november", total=0, members="none")
+    ended.seal_chunk(Mark("november", 1), 0, frozenset())
+    ended.sealed("november")
+    ended.end_run(Mark("november", 1), Counts())
     folder = tmp_path_factory.mktemp("documents")
     yield {
         "OVERRIDE": typed.json("overrides", "list")[0]["override"],

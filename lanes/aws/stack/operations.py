@@ -20,6 +20,7 @@ from lanes.aws.table.holds import DynamoDBHolds
 from lanes.aws.table.ledger import DynamoDBLedger
 from lanes.aws.table.overrides import DynamoDBOverrides
 from lanes.aws.table.redrives import RedriveRecords
+from lanes.aws.table.runs import DynamoDBRuns
 from lanes.aws.table.slots import DynamoDBPauses, DynamoDBSlots
 from lanes.config import EngineName
 from lanes.errors import AwsError, ConfigurationError
@@ -85,6 +86,11 @@ class Operations:
     def overrides(self) -> DynamoDBOverrides:
         """The overrides of waiting messages."""
         return DynamoDBOverrides(table=self.deployment.table, client=self._dynamodb)
+
+    @cached_property
+    def runs(self) -> DynamoDBRuns:
+        """The runs that are followed to their end."""
+        return DynamoDBRuns(table=self.deployment.table, client=self._dynamodb)
 
     @cached_property
     def holds(self) -> Holds:

@@ -1,0 +1,225 @@
+"""`lanes runs`: follow runs of messages to their end."""
+
+from __future__ import annotations
+
+import sys
+import time
+from random import SystemRandom
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from lanes.cli.arguments import DryRun, duration, operations_of, read_time
+from lanes.cli.exit_codes import ExitCode
+from lanes.cli.printing import console, moment, say, show_one, show_rows
+from lanes.cli.target import Target, target_of
+from lanes.cli.watch import parse_interval, readings
+from lanes.config.table import nearest
+from lanes.errors import ConfigurationError
+from lanes.operate.history.audit import audited
+from lanes.operate.history.descriptions import format_seconds
+from lanes.operate.runs import Pace, read_progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lanes.aws.stack.operations import Operations
+    from lanes.operate.runs import Progress as Reading
+    from lanes.runs import Head
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Follow runs of messages (`producer.run`) to their end. Jobs of Spark are under `lanes bulk`.",
+)
+Name = Annotated[str, typer.Argument(metavar="RUN", help="Name of the run.")]
+Exact = Annotated[
+    bool, typer.Option("--exact", help="Read every part of a large run, not a sample; costs more time.")
+]
+RECENT = 30 * 86_400.0
+"""Seconds within which a mistyped name is looked for."""
+
+
+@app.command("list")
+def list_(
+    context: typer.Context,
+    *,
+    since: Annotated[
+        str, typer.Option(help="List those opened since this time: ISO 8601, or an age such as 2h.")
+    ] = "7d",
+    limit: Annotated[int, typer.Option(min=1, help="List at most this many, the latest first.")] = 100,
+) -> None:
+    """List runs, the latest first; `lanes runs show RUN` counts the messages of one."""
+    heads = operations_of(context).runs.heads(since=read_time(since) or 0.0, limit=limit)
+    show_rows(target_of(context), [_times_of(head) for head in heads], empty="no run was opened in this time")
+
+
+@app.command()
+def show(context: typer.Context, run: Name, *, exact: Exact = False) -> None:
+    """
+    Show how far a run is. Its rate is that of the whole time since it was opened.
+
+    Exit code 3: it has ended with dead letters, or was closed with messages left.
+    """
+    reading = _read(operations_of(context), run, exact=exact)
+    pace = Pace()
+    pace.add(reading.head.opened_at, 0)
+    pace.add(reading.head.ended_at or time.time(), reading.ended)
+    _show(target_of(context), reading, pace)
+    if reading.is_over and reading.has_failed:
+        raise typer.Exit(ExitCode.NO)
+
+
+@app.command()
+def watch(
+    context: typer.Context,
+    run: Name,
+    *,
+    interval: Annotated[str, typer.Option(metavar="DURATION", help="Read it so often.")] = "2s",
+    timeout: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Stop waiting after this time, such as 2h.")
+    ] = None,
+    exact: Exact = False,
+) -> None:
+    """
+    Wait for the end of a run, with a bar in a terminal and lines elsewhere. Its rate is that of the last minute.
+
+    Exit codes: 0 it has ended without dead letters, 3 it has ended with some or was closed with messages left, 4 it has
+    not ended in time.
+    """
+    seconds = None if timeout is None else duration(timeout, "--timeout").total_seconds()
+    operations, target = operations_of(context), target_of(context)
+    ends_at = None if seconds is None else time.monotonic() + seconds
+    reading, pace = _follow(operations, run, exact=exact, every=parse_interval(interval), ends_at=ends_at)
+    _show(target, reading, pace)
+    if not reading.is_over:
+        say(f"{run} has not ended within {timeout}")
+        raise typer.Exit(ExitCode.NOT_IN_TIME)
+    if reading.has_failed:
+        raise typer.Exit(ExitCode.NO)
+
+
+@app.command()
+def close(
+    context: typer.Context,
+    run: Name,
+    *,
+    why: Annotated[str, typer.Option(help="The reason, for the audit trail.")],
+    dry_run: DryRun = False,
+) -> None:
+    """Close a run that will never end, since SQS deleted messages of it, say. Nothing announces its end."""
+    operations = operations_of(context)
+    head = _head(operations, run)
+    if head.ended_at or head.closed_at:
+        say(f"{run} is {head.state} already; nothing was changed")
+    elif dry_run:
+        say(f"would close {run}, which is {head.state}")
+    else:
+        who = operations.audit.who()
+        with audited(operations.audit, "runs close", run, details={"why": why}):
+            operations.runs.close(run, who=who, why=why)
+        head = _head(operations, run)
+    show_one(target_of(context), _times_of(head))
+
+
+def _head(operations: Operations, name: str) -> Head:
+    """
+    Return the head of a run.
+
+    Raises:
+        ConfigurationError: there is none of this name.
+    """
+    head = operations.runs.head(name)
+    if head is None:
+        recent = operations.runs.heads(since=time.time() - RECENT, limit=1000)
+        known = nearest(name, [one.name for one in recent])
+        problem = f"there is no run {name!r}{known}; list them with `lanes runs list --since 45d`"
+        raise ConfigurationError([problem], source="runs")
+    return head
+
+
+def _read(operations: Operations, name: str, *, exact: bool) -> Reading:
+    return read_progress(operations.runs, _head(operations, name), random=SystemRandom(), exact=exact)
+
+
+def _follow(
+    operations: Operations, name: str, *, exact: bool, every: float, ends_at: float | None
+) -> tuple[Reading, Pace]:
+    """Read until the run is over or the time is; return the last reading."""
+    pace = Pace()
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[pace]}"),
+    )
+    is_terminal = sys.stderr.isatty()
+    with Progress(*columns, console=console(stderr=True), disable=not is_terminal, transient=True) as bar:
+        task = bar.add_task(name, total=None, pace="")
+        tell = _teller(name)
+        for reading in readings(lambda: _read(operations, name, exact=exact), every=every, times=0):
+            pace.add(time.time(), reading.ended)
+            text = _pace_text(reading, pace)
+            bar.update(task, total=reading.head.total, completed=reading.ended, pace=text)
+            if not is_terminal:
+                tell(reading, text)
+            if reading.is_over or (ends_at is not None and time.monotonic() >= ends_at):
+                break
+    return reading, pace
+
+
+def _teller(name: str) -> Callable[[Reading, str], None]:
+    """Return a function that says how far a run is, if that has changed."""
+    told: list[str] = []
+
+    def tell(reading: Reading, pace: str) -> None:
+        of = "?" if reading.head.total is None else reading.head.total
+        line = f"{name} is {reading.head.state}: {reading.ended} of {of}"
+        if told[-1:] != [line]:
+            told[:] = [line]
+            say(f"{line}{', ' if pace else ''}{pace}")
+
+    return tell
+
+
+def _pace_text(reading: Reading, pace: Pace) -> str:
+    rate, eta = pace.rate, pace.eta(reading.left)
+    parts = [] if rate is None else [f"{rate:.1f} a second"]
+    parts += [] if not eta else [f"{format_seconds(eta)} left"]
+    return ", ".join(parts)
+
+
+def _show(target: Target, reading: Reading, pace: Pace) -> None:
+    counts, rate, eta = reading.counts, pace.rate, pace.eta(reading.left)
+    row: dict[str, Any] = {
+        "run": reading.head.name,
+        "state": reading.head.state.value,
+        "total": reading.head.total,
+        "done": counts.done,
+        "dead_lettered": counts.dead_lettered,
+        "cancelled": counts.cancelled,
+        "expired": counts.expired,
+        "left": reading.left,
+        "rate": None if rate is None else round(rate, 3),
+        "eta": None if reading.is_over or eta is None else round(eta),
+        "exact": reading.is_exact,
+        "error": reading.error,
+        "strangers": counts.strangers + counts.unassigned,
+    }
+    show_one(
+        target, row | {name: value for name, value in _times_of(reading.head).items() if name not in row}
+    )
+
+
+def _times_of(head: Head) -> dict[str, Any]:
+    return {
+        "run": head.name,
+        "state": head.state.value,
+        "total": head.total,
+        "opened": moment(head.opened_at or None),
+        "ended": moment(head.ended_at or None),
+        "announced": moment(head.announced_at or None),
+        "closed": moment(head.closed_at or None),
+        "who": head.who,
+        "why": head.why,
+    }

@@ -1,0 +1,167 @@
+"""`lanes runs`, over runs in memory."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from lanes import Consumer, DeadLetter, Message
+from lanes.cli import runs as verbs
+from lanes.cli import watch
+from lanes.operate.runs import PACE_SECONDS, Pace
+from lanes.testing import InMemoryLanes
+
+
+class Trail:
+    """An audit trail that remembers."""
+
+    def __init__(self):
+        self.entries = []
+
+    def who(self):
+        return "ops"
+
+    def write(self, entry):
+        self.entries.append(entry)
+
+
+@pytest.fixture
+def desk(monkeypatch):
+    """Lanes in memory behind the command; `desk.bad` are the messages that no handler wants."""
+    consumer, bad = Consumer(), set()
+
+    @consumer.handler("statement")
+    def write(message):
+        if message.id in bad:
+            raise DeadLetter("unwanted")
+
+    lanes = InMemoryLanes(consumer)
+    operations = SimpleNamespace(runs=lanes._stack.runs, audit=Trail())
+    monkeypatch.setattr(verbs, "operations_of", lambda _context: operations)
+    monkeypatch.setattr(verbs.time, "time", lanes.clock)
+
+    def send(name, count):
+        with lanes.producer.run(name, expected=count) as run:
+            run.send_many(Message(kind="statement", data=n, id=f"s-{n}") for n in range(count))
+
+    return SimpleNamespace(lanes=lanes, operations=operations, bad=bad, send=send)
+
+
+def test_show_counts_the_ends_of_a_run(typed, desk):
+    """While it goes on, and with its rate so far."""
+    desk.bad.add("s-1")
+    desk.send("nov", 25)
+    desk.lanes.run_until(lambda: bool(desk.lanes.journal.handled))
+
+    found = typed.json("runs", "show", "nov")
+    assert (found["run"], found["state"], found["total"], found["exact"]) == ("nov", "sealed", 25, True)
+    ended = found["done"] + found["dead_lettered"]
+    assert 0 < ended < ended + found["left"] == 25
+    assert found["rate"] == pytest.approx(
+        ended / (desk.lanes.clock() - desk.lanes.clock.started_at), rel=0.01
+    )
+    assert found["eta"] == pytest.approx(found["left"] / found["rate"], abs=1)
+
+
+@pytest.mark.parametrize("verb", ["show", "watch"])
+@pytest.mark.parametrize(("bad", "status"), [([], 0), (["s-1"], 3)])
+def test_a_run_with_dead_letters_ends_with_3(typed, desk, verb, bad, status):
+    """An orchestrator acts on it."""
+    desk.bad.update(bad)
+    desk.send("nov", 3)
+    desk.lanes.run_until_idle()
+
+    done = typed("--output", "json", "runs", verb, "nov")
+
+    found = json.loads(done.stdout)
+    assert (done.returncode, found["state"], found["left"], found["eta"]) == (status, "ended", 0, None)
+    assert (found["done"], found["dead_lettered"]) == (3 - len(bad), len(bad))
+
+
+def test_watch_says_how_far_it_is_until_the_end(typed, desk, monkeypatch):
+    """Lines where there is no terminal, one for each change."""
+    desk.send("nov", 40)
+
+    class Waiting:
+        def wait(self, _seconds):
+            desk.lanes.run_for(1)
+
+    monkeypatch.setattr(watch.threading, "Event", Waiting)
+    done = typed("--output", "json", "runs", "watch", "nov")
+
+    lines = [line for line in done.stderr.splitlines() if line.startswith("nov is ")]
+    assert done.returncode == 0
+    assert lines[0] == "nov is sealed: 0 of 40"
+    assert lines[-1].startswith("nov is ended: 40 of 40")
+    assert len(lines) == len(set(lines)) > 2
+    assert json.loads(done.stdout)["rate"] > 0
+
+
+def test_watch_ends_with_4_if_the_time_is_over(typed, desk):
+    """The run goes on; a script may watch it again."""
+    desk.send("nov", 4)
+
+    done = typed("--output", "json", "runs", "watch", "nov", "--timeout", "0s")
+
+    assert done.returncode == 4
+    assert "nov has not ended within 0s" in done.stderr
+    assert json.loads(done.stdout)["left"] == 4
+
+
+def test_close_ends_the_wait_for_a_run(typed, desk):
+    """With who and why, also in the audit trail; what is left is a reason for 3."""
+    desk.send("nov", 2)
+    dry = typed("runs", "close", "nov", "--why", "bank has it", "--dry-run")
+    assert (dry.returncode, "would close nov, which is sealed" in dry.stderr) == (0, True)
+    assert desk.operations.audit.entries == []
+
+    closed = typed.json("runs", "close", "nov", "--why", "bank has it")
+    again = typed("runs", "close", "nov", "--why", "twice")
+
+    assert (closed["state"], closed["who"], closed["why"]) == ("closed", "ops", "bank has it")
+    assert "nov is closed already; nothing was changed" in again.stderr
+    written = {(one.action, one.target) for one in desk.operations.audit.entries}
+    assert written == {("runs close", "nov")}
+    assert typed("runs", "watch", "nov").returncode == 3
+
+
+def test_list_has_the_latest_run_first(typed, desk):
+    """With their times."""
+    assert "no run was opened" in typed("runs", "list").stderr
+    desk.send("oct", 1)
+    desk.lanes.run_for(60)
+    desk.send("nov", 2)
+
+    assert [(one["run"], one["state"], one["total"]) for one in typed.json("runs", "list")] == [
+        ("nov", "sealed", 2),
+        ("oct", "ended", 1),
+    ]
+
+
+@pytest.mark.parametrize("verb", ["show", "watch", "close"])
+def test_a_run_that_nobody_opened_is_named(typed, desk, verb):
+    """With the one that was meant."""
+    desk.send("statements-11", 1)
+    options = ["--why", "x"] if verb == "close" else []
+
+    done = typed("runs", verb, "statement-11", *options)
+
+    assert done.returncode == 1
+    assert "there is no run 'statement-11'" in done.stderr
+    assert "statements-11" in done.stderr
+    assert "lanes runs list" in done.stderr
+
+
+def test_a_rate_is_that_of_the_last_minute():
+    """Work that stands still has a rate of none soon; a smaller reading of a sample is none below zero."""
+    pace = Pace()
+    assert (pace.rate, pace.eta(5)) == (None, None)
+    pace.add(0.0, 0)
+    pace.add(10.0, 100)
+    assert (pace.rate, pace.eta(50)) == (10.0, 5.0)
+    for second in range(20, 200, 10):
+        pace.add(float(second), 100)
+    assert (pace.rate, pace.eta(50)) == (0.0, None)
+    assert PACE_SECONDS == 60
+    pace.add(201.0, 90)
+    assert pace.rate == 0.0
