@@ -45,6 +45,13 @@ def send(
             help="Set this priority: a number, BULK, LOW, NORMAL, HIGH or CRITICAL; NORMAL by default."
         ),
     ] = None,
+    expires: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Let no handler get it after this time: ISO 8601 with a zone, or a duration such as 15m.",
+        ),
+    ] = None,
     id: Annotated[str | None, typer.Option("--id", help="Set this id; a new one by default.")] = None,  # noqa: A002
     deduplication_id: Annotated[
         str | None,
@@ -66,14 +73,13 @@ def send(
     """
     Send one message, or each line of a JSON Lines file, to the lane of its priority.
 
-    A line is an object with the keys kind, data, group, priority, id, deduplication_id, source and traceparent; only
-    kind is required. --group and --priority apply to lines without their own. All lines are checked before the first
-    is sent. For a file, the result counts messages by lane;
-    --output json lists each line.
+    A line is an object with the keys kind, data, group, priority, id, deduplication_id, source, traceparent and
+    expires; only kind is required. --group, --priority and --expires apply to lines without their own. All lines are
+    checked before the first is sent. For a file, the result counts messages by lane; --output json lists each line.
     """
     if (kind is None) == (file is None):
         raise typer.BadParameter("give either KIND or --file")
-    keys = {"group": group, "priority": priority}
+    keys = {"group": group, "priority": priority, "expires": expires}
     own = {"id": id, "deduplication_id": deduplication_id}
     if file is None:
         lines = [_line_of({"kind": kind, "data": _data(data), **keys, **own})]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import time
 from collections import Counter
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lanes.body import member_places
-from lanes.config.table import nearest
+from lanes.config.table import nearest, parse_duration
 from lanes.errors import InvalidMessageError, MessageError, SendError
-from lanes.message import JsonText, Message
+from lanes.message import JsonText, Message, expiry_of
 from lanes.priority import Priority
 from lanes.producer.report import PartialSendError
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from lanes.config import LanesConfig
     from lanes.producer.report import SentMessage
 
-KEYS = ("kind", "data", "group", "priority", "id", "deduplication_id", "source", "traceparent")
+KEYS = ("kind", "data", "group", "priority", "id", "deduplication_id", "source", "traceparent", "expires")
 SOURCE = "lanes send"
 MAX_LISTED = 20
 # After an interrupt the results of one part are unknown, so parts are small; each still fills a hundred batch calls.
@@ -182,7 +184,7 @@ def message_of(keys: Mapping[str, Any]) -> Message:
     Build a message from its keys, with the message's own defaults.
 
     Raises:
-        InvalidMessageError: a key is unknown or missing, or the priority is invalid.
+        InvalidMessageError: a key is unknown or missing, or the priority or the time is invalid.
     """
     problems = [f"unknown key {key!r}{nearest(key, KEYS)}" for key in keys if key not in KEYS]
     if "kind" not in keys:
@@ -193,7 +195,31 @@ def message_of(keys: Mapping[str, Any]) -> Message:
     values = {key: value for key, value in keys.items() if value is not None or key == "data"}
     if "priority" in values:
         values["priority"] = read_priority(values["priority"])
+    if "expires" in values:
+        values["expires"] = read_expiry(values["expires"])
     return Message(**{"source": SOURCE, **values})
+
+
+def read_expiry(value: object) -> datetime | None:
+    """
+    Read the time after which no handler gets a message: ISO 8601 with a zone, or a duration from now such as 15m.
+
+    Raises:
+        InvalidMessageError: it is neither.
+    """
+    if isinstance(value, str):
+        if (duration := parse_duration(value)) is not None:
+            return expiry_of(duration, now=time.time())
+        try:
+            if (read := datetime.fromisoformat(value)).utcoffset() is not None:
+                return read
+        except ValueError:
+            pass
+    raise InvalidMessageError(
+        [
+            f"expires is {value!r}; a time with a zone such as 2026-01-31T12:00Z or a duration such as 15m is needed"
+        ]
+    )
 
 
 def read_priority(value: object) -> int:

@@ -1,5 +1,7 @@
 """Messages as an operator writes them."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from lanes.config import LanesConfig
@@ -149,3 +151,23 @@ def test_defaults_apply_to_lines_without_their_own():
     found = [line.message for line in read_lines(lines, {"priority": "BULK", "group": "g"})]
 
     assert [(one.priority, one.group) for one in found] == [(70, "g"), (-100, "own")]
+
+
+def test_a_time_after_which_no_handler_gets_it_is_a_time_or_a_duration():
+    """As people type it: from now, or with a zone."""
+    before = datetime.now(UTC)
+    soon = message_of({"kind": "a", "expires": "15m"}).expires
+
+    assert before <= soon - timedelta(minutes=15) <= datetime.now(UTC)
+    at = message_of({"kind": "a", "expires": "2026-01-31T12:00Z"}).expires
+    assert at == datetime(2026, 1, 31, 12, tzinfo=UTC)
+    assert message_of({"kind": "a", "expires": None}).expires is None
+
+
+@pytest.mark.parametrize("expires", ["soon", "2026-01-31T12:00", 15, True])
+def test_another_time_is_refused_by_name(expires):
+    """Without a zone it would be a guess, a number could be a time or a duration."""
+    with pytest.raises(
+        InvalidMessageError, match=r"expires is .*; a time with a zone such as .* 15m is needed"
+    ):
+        message_of({"kind": "a", "expires": expires})
