@@ -206,20 +206,11 @@ def _show(target: Target, reading: Reading, pace: Pace) -> None:
         "error": reading.error,
         "strangers": counts.strangers + counts.unassigned,
     }
-    show_one(
-        target, row | {name: value for name, value in _times_of(reading.head).items() if name not in row}
-    )
+    show_one(target, row | {name: value for name, value in _times_of(reading.head).items() if value != ""})
 
 
 def _times_of(head: Head) -> dict[str, Any]:
-    return {
-        "run": head.name,
-        "state": head.state.value,
-        "total": head.total,
-        "opened": moment(head.opened_at or None),
-        "ended": moment(head.ended_at or None),
-        "announced": moment(head.announced_at or None),
-        "closed": moment(head.closed_at or None),
-        "who": head.who,
-        "why": head.why,
-    }
+    times = {"opened": head.opened_at, "ended": head.ended_at, "closed": head.closed_at}
+    row: dict[str, Any] = {"run": head.name, "state": head.state.value, "total": head.total}
+    row |= {name: moment(at) if at else "" for name, at in times.items()}
+    return row | {"who": head.who, "why": head.why}
