@@ -57,6 +57,7 @@ Lane = Annotated[
     ),
 ]
 Group = Annotated[str | None, typer.Option(help="Select this group.")]
+OfRun = Annotated[str | None, typer.Option("--run", help="Select the members of this run.")]
 Reason = Annotated[str | None, typer.Option(help="Select this text in the reason or error.")]
 Since = Annotated[
     str | None, typer.Option(help="Select dead letters from this time on: ISO 8601, or an age such as 2h.")
@@ -77,6 +78,7 @@ def list_(
     *,
     kind: Kind = None,
     group: Group = None,
+    run: OfRun = None,
     reason: Reason = None,
     since: Since = None,
     until: Until = None,
@@ -96,7 +98,7 @@ def list_(
     their receive counts rise. SQS shows at most ten messages of a group.
     """
     operations = operations_of(context)
-    wanted = _filter(kind=kind, group=group, reason=reason, since=since, until=until)
+    wanted = _filter(kind=kind, group=group, run=run, reason=reason, since=since, until=until)
     target = target_of(context)
     shows_all = wide or target.output is Output.JSON
     letters: list[DeadLetteredMessage] = []
@@ -147,6 +149,7 @@ def redrive(
     *,
     kind: Kind = None,
     group: Group = None,
+    run: OfRun = None,
     reason: Reason = None,
     since: Since = None,
     until: Until = None,
@@ -164,7 +167,7 @@ def redrive(
     minutes, nothing is sent twice. The copies come after newer messages of their group; in a held group they come
     first, and the hold ends with the last copy. Exit code 3: messages came back, because they failed again.
     """
-    wanted = _filter(kind=kind, group=group, reason=reason, since=since, until=until, ids=ids)
+    wanted = _filter(kind=kind, group=group, run=run, reason=reason, since=since, until=until, ids=ids)
     how = _How(limit=limit, rate=rate, hide=_hide(hide), dry_run=dry_run, yes=yes)
     _work(context, "redrive", lane, wanted, how)
 
@@ -176,6 +179,7 @@ def delete(
     *,
     kind: Kind = None,
     group: Group = None,
+    run: OfRun = None,
     reason: Reason = None,
     since: Since = None,
     until: Until = None,
@@ -190,10 +194,12 @@ def delete(
     yes: Yes = False,
 ) -> None:
     """Delete dead letters for good. Give a filter, or --all."""
-    wanted = _filter(kind=kind, group=group, reason=reason, since=since, until=until, ids=ids)
+    wanted = _filter(kind=kind, group=group, run=run, reason=reason, since=since, until=until, ids=ids)
     # Nothing brings deleted messages back, so their choice is never implied by a missing option.
     if wanted.chooses_all and not everything:
-        raise typer.BadParameter("say which: --id, --kind, --group, --reason, --since, --until, or --all")
+        raise typer.BadParameter(
+            "say which: --id, --kind, --group, --run, --reason, --since, --until, or --all"
+        )
     how = _How(limit=limit, rate=rate, hide=_hide(hide), dry_run=dry_run, yes=yes)
     _work(context, "delete", lane, wanted, how)
 
@@ -308,6 +314,7 @@ def _filter(
     *,
     kind: str | None,
     group: str | None,
+    run: str | None,
     reason: str | None,
     since: str | None,
     until: str | None,
@@ -316,6 +323,7 @@ def _filter(
     return DeadLetterFilter(
         kind=kind,
         group=group,
+        run=run,
         reason=reason,
         since=read_time(since),
         until=read_time(until, "--until"),

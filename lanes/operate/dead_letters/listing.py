@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from lanes.consumer.attempts import EXHAUSTED
 from lanes.holds import HELD_BEHIND, NO_ORDER, copy_id
+from lanes.message import RUN
+from lanes.runs import Mark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -67,6 +69,12 @@ class DeadLetteredMessage:
     def event_id(self) -> str:
         """The id of the message; empty if the body is not a CloudEvent."""
         return self._event("id")
+
+    @property
+    def run(self) -> str:
+        """The name of the run to which it says it belongs; empty for none."""
+        mark = Mark.parse(str((self.attributes.get(RUN) or {}).get("StringValue", "")))
+        return "" if mark is None else mark.name
 
     @property
     def reason(self) -> str:
@@ -139,6 +147,7 @@ class DeadLetterFilter:
     Attributes:
         kind: kind of the message; `*` and `?` match any characters.
         group: group of the message.
+        run: name of its run.
         reason: text in reason or error, ignoring case.
         since: dead-lettered at this time or later, epoch seconds.
         until: dead-lettered before this time.
@@ -148,6 +157,7 @@ class DeadLetterFilter:
 
     kind: str | None = None
     group: str | None = None
+    run: str | None = None
     reason: str | None = None
     since: float | None = None
     until: float | None = None
@@ -163,6 +173,7 @@ class DeadLetterFilter:
         return (
             (self.kind is None or fnmatch.fnmatchcase(letter.kind, self.kind))
             and (self.group is None or letter.group == self.group)
+            and (self.run is None or letter.run == self.run)
             and (self.reason is None or self._gives_reason(letter, self.reason))
             and (self.since is None or letter.dead_at >= self.since)
             and (self.until is None or letter.dead_at < self.until)

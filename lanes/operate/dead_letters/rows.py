@@ -19,6 +19,7 @@ def row_of(letter: DeadLetteredMessage) -> dict[str, Any]:
         "kind": letter.kind,
         "id": letter.event_id,
         "group": letter.group,
+        "run": letter.run,
         "given_up_at": _time(letter.dead_at),
         "attempts": letter.note.get("attempts"),
         "code": letter.code,

@@ -16,7 +16,7 @@ LETTER = DeadLetteredMessage(
     group="customer-1",
     sent_at=1000.0,
     receive_count=1,
-    attributes={},
+    attributes={"lanes.run": {"DataType": "String", "StringValue": "3/statements"}},
     note={
         "reason": "attempts exhausted",
         "error": "TimeoutError: late",
@@ -34,6 +34,8 @@ LETTER = DeadLetteredMessage(
         ({"kind": "payment.*"}, False),
         ({"group": "customer-1"}, True),
         ({"group": "customer-*"}, False),
+        ({"run": "statements"}, True),
+        ({"run": "state*"}, False),
         ({"reason": "EXHAUSTED"}, True),
         ({"reason": "timeouterror"}, True),
         ({"reason": "no handler"}, False),
