@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 AWAY_RECEIVES = (
-    "Each slot tries the most urgent record once a minute, 240 times in four hours, and HIGH has twenty groups, whose "
-    "oldest SQS gives first. A record that stayed away for longer after its try would be received less often, and "
+    "Each slot tries the most urgent record once a minute, 240 times in four hours, and of the twenty groups of HIGH "
+    "SQS gives the oldest first. A record that stayed away for longer after its try would be received less often, and "
     "would be missing when the resource is back. The number grows with the cube root of the time, so that a thousand "
     "receives last for two weeks."
 )
@@ -23,6 +23,12 @@ REASONS: dict[tuple[str, str], str] = {
     ),
     ("away", "most_receives"): AWAY_RECEIVES,
     ("away-pull", "most_receives"): AWAY_RECEIVES,
+    ("away", "high_first_share"): (
+        "One seed of five, with ten slots. Lambda delivers a batch to each free slot, whether a record may start or "
+        "not, so after hours each of the twenty groups of HIGH was received some 190 times and returns after up to two "
+        "minutes. If all of them are hidden in the moment in which the resource is back, MAIN is tried first. The pull "
+        "engine receives one record for each try."
+    ),
     ("overhead", "us_per_record_batch_1"): (
         "By the figures with and without logs, a record costs 16 us and its log line 7, a batch 35 us and its metric "
         "object 17. The hand-over to the thread that extends the visibility beside the first record takes 27 of the 35."
