@@ -16,11 +16,6 @@ from lanes.errors import ConfigurationError
 from spark_jobs import PartitionWriter, write_partitions
 from spark_jobs.options import WriterOptions
 
-# Spark leaves the socket of an RDD's results to the garbage collector.
-SPARKS_SOCKETS = pytest.mark.filterwarnings(
-    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
-)
-
 
 def test_rows_arrive_in_their_lane_with_group_and_id(spark, lanes):
     """Each column ends where it belongs: kind, data and priority in the event, the group beside it."""
@@ -172,7 +167,6 @@ def test_few_groups_fill_batches_when_rows_are_independent(spark, aws, lanes):
     assert lanes.waiting() == 100
 
 
-@SPARKS_SOCKETS
 @pytest.mark.parametrize("writer", ["data source", "write_partitions"])
 def test_a_group_arrives_in_the_order_of_the_option(spark, lanes, writer):
     """A repartition gives the rows of several partitions in any order."""
@@ -200,7 +194,6 @@ UNREADABLE = """
 """
 
 
-@SPARKS_SOCKETS
 @pytest.mark.parametrize("writer", ["data source", "write_partitions"])
 def test_a_row_that_python_cannot_hold_is_quarantined_and_the_others_are_sent(spark, lanes, tmp_path, writer):
     """Both writers read the same batches, row by row where one cannot be read as a whole."""
@@ -234,7 +227,6 @@ def test_a_row_that_python_cannot_hold_is_quarantined_and_the_others_are_sent(sp
     assert all("column 'data' has a value that Python cannot hold" in one["reason"] for one in aside)
 
 
-@SPARKS_SOCKETS
 def test_the_form_for_older_sparks_does_the_same(spark, lanes, more_lanes, tmp_path):
     """Ids, counts, manifest and skipping are those of the data source."""
     table = spark.range(50, numPartitions=2).selectExpr(
@@ -249,7 +241,6 @@ def test_the_form_for_older_sparks_does_the_same(spark, lanes, more_lanes, tmp_p
     assert (lanes.waiting(), more_lanes.waiting()) == (40, 10)
 
 
-@SPARKS_SOCKETS
 def test_the_form_for_older_sparks_is_a_function_for_each_partition(spark, lanes):
     """It is made on the driver, where wrong options fail, and travels to the tasks."""
     table = spark.range(3).selectExpr("named_struct('n', id, 'on', array(named_struct('k', 1))) AS data")

@@ -145,8 +145,6 @@ def test_a_stream_with_a_new_checkpoint_sends_its_rows_again(spark, lanes, more_
     assert manifest_of(lanes.options(**run)).counts().sent == 5
 
 
-# Spark leaves the socket of an RDD's results to the garbage collector.
-@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_batch_of_a_stream_can_be_written_by_a_function(spark, lanes, tmp_path):
     """It takes no session: a query that was killed in a batch restarts by itself."""
     source = tmp_path / "source"
@@ -228,8 +226,6 @@ def test_a_row_that_cannot_be_sent_fails_the_job(spark, lanes):
     assert lanes.waiting() == 0
 
 
-# Spark leaves the socket of an RDD's results to the garbage collector.
-@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 def test_the_function_for_older_sparks_fails_with_the_reason_in_python(spark, lanes, tmp_path):
     """Not with Java's trace; the manifest has the reason too, and the next session may begin."""
     table = spark.range(1, 6, numPartitions=1).selectExpr(
@@ -251,7 +247,6 @@ def test_the_function_for_older_sparks_fails_with_the_reason_in_python(spark, la
         assert one["bad_row"]["row"] == {"data": "1", "group": "two words", "id": 4}
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_failed_session_has_the_counts_of_all_its_tries(spark, lanes, tmp_path):
     """Also those of partitions that ended well; the bad row is named."""
     table = spark.range(2000, numPartitions=2).selectExpr("if(id = 1900, 'NaN', '1') AS data", "id")

@@ -7,8 +7,6 @@ A rate limit for the whole job (`maxSendRate`), shared by its partitions.
 import threading
 import time
 
-import pytest
-
 from spark_jobs import write_partitions
 
 
@@ -27,8 +25,6 @@ def test_the_rate_holds_for_all_tasks_together(spark, lanes):
     assert lanes.waiting() == 40
 
 
-# Spark leaves the socket of an RDD's results to the garbage collector.
-@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 def test_the_form_for_older_sparks_keeps_to_the_rate(spark, lanes):
     """The share of each task is found on the driver, since tasks do not see all settings."""
     started = time.monotonic()

@@ -14,11 +14,6 @@ from pyspark.errors import AnalysisException
 from lanes.aws.queues.lane_queue import NOTE_ATTRIBUTE
 from spark_jobs.dead_letters import SCHEMA
 
-# Spark leaves the sockets of results to the garbage collector.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
-)
-
 DIED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 SENT = datetime(2026, 1, 1, tzinfo=UTC)
 

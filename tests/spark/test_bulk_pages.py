@@ -14,9 +14,6 @@ from spark_jobs.customers import customer_table
 from spark_jobs.enqueue import parser, run
 from tests.docs.pages import ROOT, blocks
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
-]
 JOB = "python -m spark_jobs.enqueue "
 PAGES = sorted((ROOT / "docs" / "bulk").glob("*.md"))
 

@@ -1,15 +1,8 @@
 """Groups of customers are the same wherever they are worked out."""
 
-import pytest
-
 from local.demo.plan import customer_id, group_of
 from spark_jobs.customers import customer_table
 from spark_jobs.loyalty_backfill import Faults, backfill_messages
-
-# Spark closes the sockets by which it hands over rows only when they are collected as garbage.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
-)
 
 
 def test_the_demo_finds_the_group_that_the_job_gave_a_customer(spark):

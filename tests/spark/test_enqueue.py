@@ -19,11 +19,6 @@ from spark_jobs.ranges import KEY, Ranges
 from spark_jobs.session import spark_settings
 from spark_jobs.writing import write_table
 
-pytestmark = [
-    # Spark leaves the sockets of results to the garbage collector.
-    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
-]
-
 CUSTOMERS = [{"customer": f"c-{number}", "tier": "gold", "spent": number} for number in range(30)]
 
 

@@ -13,11 +13,6 @@ from spark_jobs.loyalty_backfill import parser, run
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Spark leaves the sockets of its collected results to the garbage collector.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
-)
-
 
 def test_every_customer_becomes_a_bulk_message(spark, lanes, tmp_path):
     """Each is a group of its own on MAIN, and the chosen few carry their fault."""

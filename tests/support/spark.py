@@ -1,9 +1,7 @@
 """One Spark session and one AWS server for all Spark tests of a process; lanes of its own for each test."""
 
-import gc
 import itertools
 import json
-import warnings
 
 import pytest
 
@@ -91,25 +89,28 @@ def aws(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def spark_session():
+def spark():
     """Run two tasks at once, each up to four times."""
+    from pyspark import util
+
     from spark_jobs import LanesDataSource
     from spark_jobs.session import open_session
 
+    connect = util.local_connect_and_auth
+
+    def connect_until_read(*arguments):
+        """Connect, and close the socket with the file that is read: Spark leaves it to the garbage collector."""
+        file, connection = connect(*arguments)
+        connection.close()
+        return file, connection
+
+    util.local_connect_and_auth = connect_until_read
     session = open_session("tests", master="local[2,4]")
     session.sparkContext.setLogLevel("OFF")
     session.dataSource.register(LanesDataSource)
     yield session
     session.stop()
-
-
-@pytest.fixture(scope="module")
-def spark(spark_session):
-    """Give the session, and close what a module's tests left: Spark has sockets that only the collector closes."""
-    yield spark_session
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
+    util.local_connect_and_auth = connect
 
 
 @pytest.fixture
