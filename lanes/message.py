@@ -80,8 +80,20 @@ class JsonText(str):
 
 
 def expiry_of(expires: datetime | timedelta | None, *, now: float) -> datetime | None:
-    """Return the time after which no handler gets a message: the given one, or so long from `now`, in epoch seconds."""
-    return datetime.fromtimestamp(now, UTC) + expires if isinstance(expires, timedelta) else expires
+    """
+    Return the time after which no handler gets a message: the given one, or so long from `now`, in epoch seconds.
+
+    Raises:
+        InvalidMessageError: it is after the year 9999, or before the first.
+    """
+    if not isinstance(expires, timedelta):
+        return expires
+    try:
+        return datetime.fromtimestamp(now, UTC) + expires
+    except OverflowError as error:
+        raise InvalidMessageError(
+            [f"expires is {expires}; leave it out for a message that is handled whenever its turn comes"]
+        ) from error
 
 
 def _new_id() -> str:

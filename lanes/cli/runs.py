@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from random import SystemRandom
@@ -19,11 +20,9 @@ from lanes.config.table import nearest
 from lanes.errors import ConfigurationError
 from lanes.operate.history.audit import audited
 from lanes.operate.history.descriptions import format_seconds
-from lanes.operate.runs import Pace, read_progress
+from lanes.operate.runs import RunRate, read_progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from lanes.aws.stack.operations import Operations
     from lanes.operate.runs import Progress as Reading
     from lanes.runs import Head
@@ -62,10 +61,10 @@ def show(context: typer.Context, run: Name, *, exact: Exact = False) -> None:
     Exit code 3: it has ended with dead letters, or was closed with messages left.
     """
     reading = _read(operations_of(context), run, exact=exact)
-    pace = Pace()
-    pace.add(reading.head.opened_at, 0)
-    pace.add(reading.head.ended_at or time.time(), reading.ended)
-    _show(target_of(context), reading, pace)
+    rate = RunRate()
+    rate.add(reading.head.opened_at, 0)
+    rate.add(reading.head.ended_at or time.time(), reading.ended)
+    _show(target_of(context), reading, rate)
     if reading.is_over and reading.has_failed:
         raise typer.Exit(ExitCode.NO)
 
@@ -87,11 +86,10 @@ def watch(
     Exit codes: 0 it has ended without dead letters, 3 it has ended with some or was closed with messages left, 4 it has
     not ended in time.
     """
-    seconds = None if timeout is None else duration(timeout, "--timeout").total_seconds()
+    seconds = math.inf if timeout is None else duration(timeout, "--timeout").total_seconds()
     operations, target = operations_of(context), target_of(context)
-    ends_at = None if seconds is None else time.monotonic() + seconds
-    reading, pace = _follow(operations, run, exact=exact, every=parse_interval(interval), ends_at=ends_at)
-    _show(target, reading, pace)
+    reading, rate = _follow(operations, run, exact=exact, every=parse_interval(interval), within=seconds)
+    _show(target, reading, rate)
     if not reading.is_over:
         say(f"{run} has not ended within {timeout}")
         raise typer.Exit(ExitCode.NOT_IN_TIME)
@@ -143,54 +141,42 @@ def _read(operations: Operations, name: str, *, exact: bool) -> Reading:
 
 
 def _follow(
-    operations: Operations, name: str, *, exact: bool, every: float, ends_at: float | None
-) -> tuple[Reading, Pace]:
+    operations: Operations, name: str, *, exact: bool, every: float, within: float
+) -> tuple[Reading, RunRate]:
     """Read until the run is over or the time is; return the last reading."""
-    pace = Pace()
+    rate, said = RunRate(), ""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[pace]}"),
+        TextColumn("{task.fields[rate]}"),
     )
     is_terminal = sys.stderr.isatty()
     with Progress(*columns, console=console(stderr=True), disable=not is_terminal, transient=True) as bar:
-        task = bar.add_task(name, total=None, pace="")
-        tell = _teller(name)
-        for reading in readings(lambda: _read(operations, name, exact=exact), every=every, times=0):
-            pace.add(time.time(), reading.ended)
-            text = _pace_text(reading, pace)
-            bar.update(task, total=reading.head.total, completed=reading.ended, pace=text)
-            if not is_terminal:
-                tell(reading, text)
-            if reading.is_over or (ends_at is not None and time.monotonic() >= ends_at):
+        task = bar.add_task(name, total=None, rate="")
+        for reading in readings(lambda: _read(operations, name, exact=exact), every=every, within=within):
+            rate.add(time.time(), reading.ended)
+            text = _rate_text(reading, rate)
+            bar.update(task, total=reading.head.total, completed=reading.ended, rate=text)
+            of = "?" if reading.head.total is None else reading.head.total
+            line = f"{name} is {reading.head.state}: {reading.ended} of {of}"
+            if not is_terminal and line != said:
+                said = line
+                say(f"{line}, {text}" if text else line)
+            if reading.is_over:
                 break
-    return reading, pace
+    return reading, rate
 
 
-def _teller(name: str) -> Callable[[Reading, str], None]:
-    """Return a function that says how far a run is, if that has changed."""
-    told: list[str] = []
-
-    def tell(reading: Reading, pace: str) -> None:
-        of = "?" if reading.head.total is None else reading.head.total
-        line = f"{name} is {reading.head.state}: {reading.ended} of {of}"
-        if told[-1:] != [line]:
-            told[:] = [line]
-            say(f"{line}{', ' if pace else ''}{pace}")
-
-    return tell
-
-
-def _pace_text(reading: Reading, pace: Pace) -> str:
-    rate, eta = pace.rate, pace.eta(reading.left)
-    parts = [] if rate is None else [f"{rate:.1f} a second"]
+def _rate_text(reading: Reading, rate: RunRate) -> str:
+    eta = rate.eta(reading.left)
+    parts = [] if rate.per_second is None else [f"{rate.per_second:.1f} a second"]
     parts += [] if not eta else [f"{format_seconds(eta)} left"]
     return ", ".join(parts)
 
 
-def _show(target: Target, reading: Reading, pace: Pace) -> None:
-    counts, rate, eta = reading.counts, pace.rate, pace.eta(reading.left)
+def _show(target: Target, reading: Reading, rate: RunRate) -> None:
+    counts, eta = reading.counts, rate.eta(reading.left)
     row: dict[str, Any] = {
         "run": reading.head.name,
         "state": reading.head.state.value,
@@ -200,7 +186,7 @@ def _show(target: Target, reading: Reading, pace: Pace) -> None:
         "cancelled": counts.cancelled,
         "expired": counts.expired,
         "left": reading.left,
-        "rate": None if rate is None else round(rate, 3),
+        "rate": None if rate.per_second is None else round(rate.per_second, 3),
         "eta": None if reading.is_over or eta is None else round(eta),
         "exact": reading.is_exact,
         "error": reading.error,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
@@ -34,20 +36,23 @@ def parse_interval(text: str) -> float:
     return interval.total_seconds()
 
 
-def readings(read: Callable[[], Seen], *, every: float, times: int) -> Iterator[Seen]:
+def readings(
+    read: Callable[[], Seen], *, every: float, times: int = 0, within: float = math.inf
+) -> Iterator[Seen]:
     """
     Read again and again; a retryable error after the first reading is reported and skipped.
 
     Args:
         read: reads once.
         every: seconds between readings.
-        times: number of readings; 0 for no limit.
+        times: number of readings, also failed ones; 0 for no limit.
+        within: seconds after which the last reading begins.
 
     Raises:
         AwsError: the first reading failed, or a later one failed with an error that is not retryable.
     """
     waiting = threading.Event()
-    count = 0
+    ends_at, count = time.monotonic() + within, 0
     while True:
         try:
             yield read()
@@ -57,6 +62,7 @@ def readings(read: Callable[[], Seen], *, every: float, times: int) -> Iterator[
                 raise
             say(f"note: {error}; trying again")
         count += 1
-        if times and count >= times:
+        left = ends_at - time.monotonic()
+        if left <= 0 or (times and count >= times):
             return
-        waiting.wait(every)
+        waiting.wait(min(every, left))

@@ -18,7 +18,7 @@ MOST_READ = 2_000
 """Chunks of a run that are all read; of a larger one so many at random, unless you ask for an exact reading."""
 
 READ_TOGETHER = 100
-PACE_SECONDS = 60.0
+RATE_SECONDS = 60.0
 """Seconds of the readings from which a rate is computed."""
 
 ENOUGH = 2
@@ -67,7 +67,7 @@ class Progress:
         return self.counts.dead_lettered > 0 or bool(self.left)
 
 
-class Pace:
+class RunRate:
     """The rate of a run, from readings at times in epoch seconds; those older than a minute give way to newer ones."""
 
     def __init__(self) -> None:
@@ -76,11 +76,11 @@ class Pace:
     def add(self, at: float, ended: int) -> None:
         """Add the number of members that have ended at a time."""
         self._readings.append((at, ended))
-        while len(self._readings) > ENOUGH and self._readings[1][0] <= at - PACE_SECONDS:
+        while len(self._readings) > ENOUGH and self._readings[1][0] <= at - RATE_SECONDS:
             del self._readings[0]
 
     @property
-    def rate(self) -> float | None:
+    def per_second(self) -> float | None:
         """Members that end in a second; None before that is known. In a sample they may seem to get fewer."""
         if len(self._readings) < ENOUGH:
             return None
@@ -89,7 +89,7 @@ class Pace:
 
     def eta(self, left: int | None) -> float | None:
         """Return the seconds until none is left at this rate; None if that is not known."""
-        return left / self.rate if left is not None and self.rate else None
+        return left / self.per_second if left is not None and self.per_second else None
 
 
 def read_progress(table: RunTable, head: Head, *, random: Random, exact: bool = False) -> Progress:

@@ -8,21 +8,11 @@ import pytest
 from lanes import Consumer, DeadLetter, Message
 from lanes.cli import runs as verbs
 from lanes.cli import watch
-from lanes.operate.runs import PACE_SECONDS, Pace
+from lanes.errors import AwsError
+from lanes.operate.runs import RATE_SECONDS, RunRate
 from lanes.testing import InMemoryLanes
-
-
-class Trail:
-    """An audit trail that remembers."""
-
-    def __init__(self):
-        self.entries = []
-
-    def who(self):
-        return "ops"
-
-    def write(self, entry):
-        self.entries.append(entry)
+from lanes.testing.clock import FakeClock
+from tests.support.operating import Trail
 
 
 @pytest.fixture
@@ -108,20 +98,44 @@ def test_watch_ends_with_4_if_the_time_is_over(typed, desk):
     assert json.loads(done.stdout)["left"] == 4
 
 
+def test_watch_ends_with_4_also_if_aws_fails_until_then(typed, desk, monkeypatch):
+    """A script gets its turn again; each failed try is said."""
+    desk.send("nov", 4)
+    heads, clock = [desk.operations.runs.head("nov")], FakeClock()
+
+    def head(_name):
+        if heads:
+            return heads.pop()
+        raise AwsError(operation="GetItem", code="ProvisionedThroughputExceededException", retryable=True)
+
+    class Waiting:
+        def wait(self, seconds):
+            clock.advance(seconds)
+
+    monkeypatch.setattr(desk.operations.runs, "head", head)
+    monkeypatch.setattr(watch.threading, "Event", Waiting)
+    monkeypatch.setattr(watch.time, "monotonic", clock)
+
+    done = typed("--output", "json", "runs", "watch", "nov", "--timeout", "5s", "--interval", "2s")
+
+    assert done.returncode == 4
+    assert done.stderr.count("trying again") == 3
+    assert "nov has not ended within 5s" in done.stderr
+
+
 def test_close_ends_the_wait_for_a_run(typed, desk):
     """With who and why, also in the audit trail; what is left is a reason for 3."""
     desk.send("nov", 2)
     dry = typed("runs", "close", "nov", "--why", "bank has it", "--dry-run")
     assert (dry.returncode, "would close nov, which is sealed" in dry.stderr) == (0, True)
-    assert desk.operations.audit.entries == []
+    assert desk.operations.audit.written == []
 
     closed = typed.json("runs", "close", "nov", "--why", "bank has it")
     again = typed("runs", "close", "nov", "--why", "twice")
 
     assert (closed["state"], closed["who"], closed["why"]) == ("closed", "ops", "bank has it")
     assert "nov is closed already; nothing was changed" in again.stderr
-    written = {(one.action, one.target) for one in desk.operations.audit.entries}
-    assert written == {("runs close", "nov")}
+    assert {entry[:2] for entry in desk.operations.audit.written} == {("runs close", "nov")}
     assert typed("runs", "watch", "nov").returncode == 3
 
 
@@ -154,14 +168,14 @@ def test_a_run_that_nobody_opened_is_named(typed, desk, verb):
 
 def test_a_rate_is_that_of_the_last_minute():
     """Work that stands still has a rate of none soon; a smaller reading of a sample is none below zero."""
-    pace = Pace()
-    assert (pace.rate, pace.eta(5)) == (None, None)
-    pace.add(0.0, 0)
-    pace.add(10.0, 100)
-    assert (pace.rate, pace.eta(50)) == (10.0, 5.0)
+    rate = RunRate()
+    assert (rate.per_second, rate.eta(5)) == (None, None)
+    rate.add(0.0, 0)
+    rate.add(10.0, 100)
+    assert (rate.per_second, rate.eta(50)) == (10.0, 5.0)
     for second in range(20, 200, 10):
-        pace.add(float(second), 100)
-    assert (pace.rate, pace.eta(50)) == (0.0, None)
-    assert PACE_SECONDS == 60
-    pace.add(201.0, 90)
-    assert pace.rate == 0.0
+        rate.add(float(second), 100)
+    assert (rate.per_second, rate.eta(50)) == (0.0, None)
+    assert RATE_SECONDS == 60
+    rate.add(201.0, 90)
+    assert rate.per_second == 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections import Counter
 from datetime import timedelta
 from functools import partial
@@ -16,6 +17,7 @@ from lanes.consumer.signals import Yielded
 from lanes.errors import ConfigurationError
 from lanes.metrics import Metric
 from lanes.testing import InMemoryLanes
+from lanes.testing.pauses import MemoryPauses
 from simulator.oracle import violations
 from simulator.simulated_lanes import Pattern, SimulatedLanes
 from tests.support.memory import World
@@ -107,6 +109,28 @@ def test_a_slot_that_receives_spends_one_receive_for_each_try(slots):
     assert lanes.refused >= slots * 7200 / 60
     # And what was in hand or on its way when the resource went.
     assert received.total() <= lanes.refused + slots * 10
+
+
+def test_no_slot_waits_for_the_resource_of_paused_lanes():
+    """An operator who pauses them during a long outage pays for no slot."""
+    world = World({"consumer": {"function_timeout": 600}}, engine="pull")
+    pauses = MemoryPauses(world.calls)
+    consumer = Consumer(dataclasses.replace(world.consumer._runtime, pauses=pauses))
+
+    @consumer.handler("work", resource="bank")
+    def refuse(_message):
+        raise Unavailable(after=timedelta(minutes=15))
+
+    for number in range(30):
+        world.send("MAIN", group=f"g{number}")
+    world.step("MAIN", consumer=consumer)
+    for lane in world.config.lanes:
+        pauses.pause(lane.name)
+    began = world.clock.now
+
+    world.step("MAIN", consumer=consumer)
+
+    assert world.clock.now - began < 10
 
 
 @pytest.mark.parametrize("slots", [1, 3])

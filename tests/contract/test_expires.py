@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 
@@ -108,6 +109,15 @@ def test_the_time_is_read_as_cloudevents_writes_it():
     for text in ("2026-01-31T12:00:00Z", "2026-01-31t13:00:00+01:00", "2026-01-31T12:00:00"):
         assert Message.from_body(json.dumps(event | {"expirytime": text})).expires == sent.expires
     assert "expirytime" not in Message(kind="remind").to_body()
+
+
+@pytest.mark.parametrize("expires", [timedelta.max, timedelta.min], ids=["max", "min"])
+def test_a_time_that_no_calendar_has_is_refused_by_name(expires):
+    """Wherever a message begins; `timedelta.max` may be meant for never."""
+    desk = Desk("pull")
+    for begin in (desk.send, partial(desk.lanes.new_outbox().prepare, "remind")):
+        with pytest.raises(InvalidMessageError, match=rf"expires is {expires}; leave it out"):
+            begin("x", expires=expires)
 
 
 @pytest.mark.parametrize("expires", [datetime(2026, 1, 31), "tomorrow", 7, MINUTE], ids=repr)  # noqa: DTZ001

@@ -118,3 +118,16 @@ def drain(sqs, url):
             ],
         )
     return taken
+
+
+class Trail:
+    """An audit trail that keeps what was written, as it was then."""
+
+    def __init__(self):
+        self.written = []
+
+    def who(self):
+        return "ops"
+
+    def write(self, entry):
+        self.written.append((entry.action, entry.target, entry.outcome, dict(entry.details)))

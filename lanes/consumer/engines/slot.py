@@ -152,14 +152,15 @@ class Slot:
         """
         attempts, lanes = self.services.corridor.attempts, self._served(self._lanes)
         self.looks.most = 1 if attempts.tries_one else LARGEST_BATCH
-        if not (pause := attempts.pause):
+        # No slot waits for the resource of lanes that are all paused.
+        if not lanes or not (pause := attempts.pause):
             return False
         self.looks.collect(wait=True)
         if self.looks.hands:
             return False
         # The ring returns: more waits.
         self.has_worked = True
-        needed = max((attempts.needed[lane.name] for lane in lanes), default=0.0)
+        needed = max(attempts.needed[lane.name] for lane in lanes)
         left = self._invocation.milliseconds_left() / 1000 - needed
         self.is_over = left <= 0
         if not self.is_over:

@@ -9,6 +9,7 @@ from lanes.operate.history.audit import audited
 from lanes.operate.lanes.mappings import LaneMapping, PulledLanes, switch
 from lanes.testing.pauses import MemoryPauses
 from tests.support.memory import Calls, FakeClock
+from tests.support.operating import Trail
 
 ENABLED = LaneMapping(
     uuid="u", state="Enabled", function_arn="f", batch_size=10, maximum_concurrency=2, reports_failures=True
@@ -118,28 +119,15 @@ def test_a_lane_of_the_pull_engine_without_a_bell_is_refused():
         switched(PulledLanes(bell=list, pauses=MemoryPauses(Calls()), ring=lambda: None), enabled=False)
 
 
-class Trail:
-    """Keeps what was written."""
-
-    def __init__(self):
-        self.written = []
-
-    def who(self):
-        return "arn:someone"
-
-    def write(self, entry):
-        self.written.append((entry.outcome, dict(entry.details)))
-
-
 def test_an_entry_is_written_before_and_after_a_change():
     """The second says what was done."""
     trail = Trail()
 
     with audited(trail, "pause", "HIGH", details={"before": "Enabled"}) as noted:
-        assert trail.written == [("started", {"before": "Enabled"})]
+        assert trail.written == [("pause", "HIGH", "started", {"before": "Enabled"})]
         noted["done"] = 3
 
-    assert trail.written[1:] == [("done", {"before": "Enabled", "done": 3})]
+    assert trail.written[1:] == [("pause", "HIGH", "done", {"before": "Enabled", "done": 3})]
 
 
 def test_a_change_that_fails_or_is_interrupted_says_so():
@@ -149,7 +137,7 @@ def test_a_change_that_fails_or_is_interrupted_says_so():
         with pytest.raises(type(error)), audited(trail, "send", "lanes", details={}):
             raise error
 
-    assert [outcome for outcome, _ in trail.written] == [
+    assert [outcome for *_, outcome, _ in trail.written] == [
         "started",
         "failed: SendMessage: Throttled",
         "started",

@@ -171,3 +171,9 @@ def test_another_time_is_refused_by_name(expires):
         InvalidMessageError, match=r"expires is .*; a time with a zone such as .* 15m is needed"
     ):
         message_of({"kind": "a", "expires": expires})
+
+
+def test_a_duration_that_no_calendar_has_is_refused_by_name():
+    """It would end after the year 9999."""
+    with pytest.raises(InvalidMessageError, match=r"expires is 9999999 days.*; leave it out"):
+        message_of({"kind": "a", "expires": "9999999d"})
