@@ -335,6 +335,18 @@ def test_a_heartbeat_returns_and_is_let_go_when_it_is_old():
     assert scenario.world.invoke(BELL, [old]) == set()
 
 
+@pytest.mark.parametrize("group", ["slot-abc", "slot--1", "slot-999999", "slot-1e5", "x"])
+def test_a_ring_of_a_stranger_starts_a_slot_like_any_other(group):
+    """Who may send to the bell may write any group; nothing waits or fails for it."""
+    scenario = scenario_with(reserved_concurrency=3)
+    scenario.send("MAIN", "m")
+    world = scenario.world
+    world.bell.send("not of ours", group=group, deduplication_id="1")
+
+    assert world.invoke(BELL, world.bell.receive(1), consumer=scenario.environments[0]) == set()
+    assert scenario.done == ["m"]
+
+
 def test_a_lane_with_a_low_maximum_concurrency_is_left_to_the_first_slots():
     """The heartbeat's slot does not serve it, and rings for those that do."""
     lanes = [{"name": "HIGH", "threshold": 50}, {"name": "MAIN", "maximum_concurrency": 2}]
