@@ -33,15 +33,12 @@ def refuse_contradictions(config: LanesConfig, *, retention: timedelta, max_rece
         ConfigurationError: All contradictions at once.
 
     """
-    problems = [*_retention_problems(retention), *_limit_problems(max_receive_count)]
+    problems = [
+        *_retention_problems(retention),
+        *_limit_problems(max_receive_count, retention=retention, max_attempts=config.consumer.max_attempts),
+    ]
     for lane in config.lanes:
         problems += _mapping_problems(lane, function_timeout=config.consumer.function_timeout)
-        problems += _receive_problems(
-            lane,
-            retention=retention,
-            max_receive_count=max_receive_count,
-            max_attempts=config.consumer.max_attempts,
-        )
     if problems:
         raise ConfigurationError(problems, source="lane queues")
 
@@ -52,10 +49,19 @@ def _retention_problems(retention: timedelta) -> list[str]:
     return [f"retention is {format_duration(retention)}: SQS keeps messages 1m to 14d; omit it for 14d"]
 
 
-def _limit_problems(max_receive_count: int) -> list[str]:
-    if 1 <= max_receive_count <= MAX_RECEIVES:
+def _limit_problems(max_receive_count: int, *, retention: timedelta, max_attempts: int) -> list[str]:
+    if not 1 <= max_receive_count <= MAX_RECEIVES:
+        return [f"max_receive_count is {max_receive_count}: SQS allows 1 to 1000; omit it for 1000"]
+    minimum = minimum_max_receive_count(retention=retention, max_attempts=max_attempts)
+    if max_receive_count >= minimum:
         return []
-    return [f"max_receive_count is {max_receive_count}: SQS allows 1 to 1000; omit it for 1000"]
+    problem = (
+        f"max_receive_count is {max_receive_count}, which a message that only yields or waits for a resource could "
+        f"reach within the retention of {format_duration(retention)}: SQS counts these receives too and would "
+        f"dead-letter it without a failure; set at least {minimum}, of which {max_attempts} are attempts, or omit "
+        "it for 1000"
+    )
+    return [problem]
 
 
 def _mapping_problems(lane: Lane, *, function_timeout: timedelta) -> list[str]:
@@ -79,20 +85,3 @@ def _mapping_problems(lane: Lane, *, function_timeout: timedelta) -> list[str]:
             "1000; to run fewer batches at once lower reserved_concurrency instead"
         )
     return problems
-
-
-def _receive_problems(
-    lane: Lane, *, retention: timedelta, max_receive_count: int, max_attempts: int
-) -> list[str]:
-    minimum = minimum_max_receive_count(
-        retention=retention, yield_delay_min=lane.yield_delay_min, max_attempts=max_attempts
-    )
-    if max_receive_count >= minimum:
-        return []
-    problem = (
-        f"lane {lane.name}: max_receive_count is {max_receive_count}, which a message that only yields could "
-        f"reach within the retention of {format_duration(retention)}: SQS counts yields too and would "
-        f"dead-letter it without a failure; set at least {minimum} (yields are at least 0.004 x receives "
-        f"squared seconds apart, plus {max_attempts} attempts) or omit it for 1000"
-    )
-    return [problem]

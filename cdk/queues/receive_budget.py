@@ -1,51 +1,40 @@
 """
-The receive budget: the smallest maxReceiveCount that yields cannot reach.
+The receive budget: the smallest maxReceiveCount that neither yields nor outages reach.
 
-SQS counts every receive, also those that end in a yield. The consumer parks a yielded message for at least
-``0.004 * receives ** 2`` seconds, so a message spends receives ever more slowly.
+SQS counts every receive, also those that end in a yield. The consumer keeps a message away for longer the more often it
+was received, so a message spends receives ever more slowly.
 """
 
 from datetime import timedelta
 
 from lanes.config import MAX_RECEIVES
-from lanes.consumer.outcome import receive_floor
+from lanes.consumer.outcome import outage_floor, receive_floor
 
 
-def receives_by_yields(*, retention: timedelta, yield_delay_min: timedelta) -> int:
+def receives_within(retention: timedelta) -> int:
     """
-    Count the receives that yields alone can cost a message within its retention.
+    Count the receives that yields and outages can cost a message within its retention, at most 1,000.
 
-    The delays of ``n`` yields add up to about ``0.004 * n ** 3 / 3`` seconds: two weeks are 968 yields, four
-    days 637.
-
-    Args:
-        retention: How long the queue keeps a message.
-        yield_delay_min: The shortest yield delay of the lane; it applies until the growing delay exceeds it.
-
-    Returns:
-        The number of receives, at most 1,000.
-
+    Up to 500 they are about 60 seconds apart in an outage; then ``0.004 * receives ** 2`` seconds, also for yields.
     """
-    waited = timedelta()
+    waited = 0.0
     receives = 0
-    while waited < retention and receives < MAX_RECEIVES:
+    while waited < retention.total_seconds() and receives < MAX_RECEIVES:
         receives += 1
-        waited += max(yield_delay_min, timedelta(seconds=receive_floor(receives)))
+        waited += min(receive_floor(receives), outage_floor(receives))
     return receives
 
 
-def minimum_max_receive_count(*, retention: timedelta, yield_delay_min: timedelta, max_attempts: int) -> int:
+def minimum_max_receive_count(*, retention: timedelta, max_attempts: int) -> int:
     """
-    Give the smallest maxReceiveCount that yields and failed attempts together cannot reach.
+    Give the smallest maxReceiveCount that yields, outages and failed attempts together cannot reach.
 
     Args:
         retention: How long the queue keeps a message.
-        yield_delay_min: The shortest yield delay of the lane.
         max_attempts: Failed attempts before the consumer dead-letters a message; each costs a receive too.
 
     Returns:
         The count, at most 1,000, the maximum of SQS.
 
     """
-    yields = receives_by_yields(retention=retention, yield_delay_min=yield_delay_min)
-    return min(MAX_RECEIVES, yields + max_attempts)
+    return min(MAX_RECEIVES, receives_within(retention) + max_attempts)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lanes.consumer import telemetry as report
 from lanes.consumer.calls import Attempt, Call, Caller
 from lanes.consumer.ledger import Ending, Entry, twice
-from lanes.consumer.outcome import DONE, EXPIRED, SENT_ON, Outcome, Reason
+from lanes.consumer.outcome import DONE, EXPIRED, SENT_ON, Outcome, Reason, shortest_delay
 from lanes.consumer.records import SETTLING, Batch, RawRecord
 from lanes.consumer.signals import Yielded, asked_delay, deciding, is_attempt, text_of
 from lanes.errors import AwsError, DeadLetter, Retry, Unavailable
@@ -152,6 +152,13 @@ class Attempts:
             return 0.0
         return self.breakers.seconds_left(handler.resource)
 
+    def delay_of_return(self, lane: Lane, record: RawRecord, pause: float) -> int:
+        """Return the seconds until a record returns whose resource is away for a pause."""
+        delay = self._settlement.delays.untouched(lane, record, pause)
+        # No slot waits for one of several resources, so all of its records return again and again: those that came last
+        # were received least, and are there first.
+        return max(delay, shortest_delay([record])) if self.has_several_resources else delay
+
     @property
     def tries_one(self) -> bool:
         """Whether the only resource of all records is away, so that one record tries it after each pause."""
@@ -268,7 +275,7 @@ class Attempts:
     ) -> Outcome:
         """Return the outcome of one record after its handler's call; `pause` in seconds if its resource is away."""
         if pause is not None:
-            delay = self._settlement.delays.untouched(batch.lane, attempt.record, pause)
+            delay = self.delay_of_return(batch.lane, attempt.record, pause)
             return Outcome(entry=attempt.before, delay=delay, reason=Reason.AWAY)
         if raised is not None:
             error = _deciding(attempt, raised)

@@ -148,7 +148,7 @@ class Corridor:
         if goes_on or left <= 0 or batch.is_stopped():
             # Not late for the next try: a record that waited here would go before a more urgent one.
             for record in rest[:1] if goes_on else rest:
-                delay = self.settlement.delays.untouched(lane, record, math.floor(pause))
+                delay = attempts.delay_of_return(lane, record, math.floor(pause))
                 outcomes.keep([record], outcomes.behind(record) or Outcome(delay=delay, reason=Reason.AWAY))
             return goes_on
         # The wait is billed, but each return would use up a receive, of which SQS grants a thousand.

@@ -173,15 +173,28 @@ class Outcomes:
 LONGEST_UNKNOWN = 60.0
 """Most seconds between two tries of a record of an unknown kind: so soon is it handled after a deploy."""
 
-# AWS: a message lives at most 14 days (SQS quotas). Summed over `MAX_RECEIVES` this floor is 15 days, so neither yields
-# nor failing calls let SQS dead-letter a healthy message by itself.
-RECEIVE_FLOOR = math.ceil(15 * 86_400_000 / sum(count**2 for count in range(MAX_RECEIVES))) / 1000
+OUTAGE_RECEIVES = 500
+LONGEST_AFTER_OUTAGE = 60.0
+"""
+Most seconds for which so many receives alone keep a record away that returns for a cause with an end: its resource, a
+service of AWS, or code that is on its way. For eight hours it is there a minute after that end.
+"""
+
+# AWS: a message lives at most 14 days (SQS quotas). The receives above those of outages take as long, so neither yields
+# nor outages let SQS dead-letter a healthy message by itself.
+RECEIVE_FLOOR = 14 * 86_400 / sum(count**2 for count in range(OUTAGE_RECEIVES + 1, MAX_RECEIVES))
 """Seconds times the square of the receive count: the shortest yield delay of a record received so often."""
 
 
 def receive_floor(receive_count: int) -> float:
     """Return the shortest yield delay of a record received `receive_count` times, in seconds."""
     return RECEIVE_FLOOR * receive_count**2
+
+
+def outage_floor(receive_count: int) -> float:
+    """Return the shortest delay of a record that returns for a cause with an end, in seconds."""
+    floor = receive_floor(receive_count)
+    return min(floor, LONGEST_AFTER_OUTAGE) if receive_count <= OUTAGE_RECEIVES else floor
 
 
 def shortest_delay(records: Sequence[RawRecord]) -> int:
@@ -230,17 +243,17 @@ class Delays:
 
     def after_error(self, lane: Lane, record: RawRecord) -> int:
         """Return the seconds until a call that failed for a record is repeated: more if it was received often."""
-        return _in_limits(max(self.after_failure(lane), receive_floor(record.receive_count)), lane)
+        return _in_limits(max(self.after_failure(lane), outage_floor(record.receive_count)), lane)
 
     def while_unknown(self, lane: Lane, record: RawRecord, *, waited: float, left: float) -> int:
         """Return the seconds until a record of an unknown kind is tried again: as long as it has waited, up to 60 s."""
         full = min(LONGEST_UNKNOWN, max(self.settings.backoff_base.total_seconds(), waited, 1.0))
         chosen = min(full * self.random.uniform(0.75, 1.0), left)
-        return _in_limits(max(chosen, receive_floor(record.receive_count)), lane)
+        return _in_limits(max(chosen, outage_floor(record.receive_count)), lane)
 
     def untouched(self, lane: Lane, record: RawRecord, seconds: float) -> int:
         """Return the seconds until a record returns without an attempt: more if it was received often."""
-        return _in_limits(max(seconds, receive_floor(record.receive_count)), lane)
+        return _in_limits(max(seconds, outage_floor(record.receive_count)), lane)
 
     def after_refused_deletion(self, lane: Lane, record: RawRecord) -> int:
         """Return the seconds until the deletion of a record is tried again: doubled with each receive, capped."""

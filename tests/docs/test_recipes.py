@@ -105,4 +105,4 @@ def test_a_partner_is_asked_until_it_is_ready_or_the_day_is_over(lanes, answers,
     lanes.assert_nothing_waiting()
     assert len(lanes.journal.dead_lettered) == dead
     assert all(one.attempt == 1 for one in lanes.journal.failed)
-    assert scanner.asked == len(answers) if len(answers) > 1 else 300 < scanner.asked < 500
+    assert scanner.asked == len(answers) if len(answers) > 1 else 500 < scanner.asked < 600
