@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.patterns import PATTERNS, deployed
 from benchmarks.report import Findings, Table, run_engine
+from lanes.consumer.breakers import FIRST_PAUSE, IN_A_ROW, LONGEST_PAUSE
 from simulator.cost import cost_of
+from simulator.oracle import violations
 from simulator.outcome import use_of
 from simulator.parameters import Unknowns
 from simulator.prices import read_prices
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from lanes.config import EngineName
-    from simulator.handled import Handled
     from simulator.simulated_lanes import SimulatedLanes
 
 SLOTS = (1, 10)
@@ -49,9 +50,6 @@ HIGH_GROUPS = 20
 FIRST = 30
 """Starts after the outage among which those of HIGH are counted, of as many that wait."""
 
-PAUSE, LONGEST_PAUSE, IN_A_ROW = 1.0, 60.0, 3
-"""The breaker's: its first pause and its longest in seconds, and the refusals before it."""
-
 LIMIT = 1_000_000.0
 """Virtual seconds after which a run is stopped."""
 
@@ -69,7 +67,7 @@ class Outage:
         dollars: cost of the time until it was back.
         first_start: seconds from its return to the first start.
         high_first: starts of HIGH among the first.
-        out_of_order: messages that ended before an earlier one of their group.
+        broken: kinds of promises that the oracle found broken: loss, order, attempts, slots; None of the plain pattern.
 
     """
 
@@ -80,7 +78,7 @@ class Outage:
     dollars: float
     first_start: float | None
     high_first: int
-    out_of_order: int
+    broken: int | None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -137,8 +135,7 @@ class Case:
         receives = max(queue.most_received() for queue in lanes.queues.live.values())
         if not lanes.settle(within=LIMIT):
             raise RuntimeError(f"{lanes.left} messages were left {LIMIT:.0f} s after the outage")
-        handled = [*lanes.handled]
-        later = sorted(handled[before:], key=lambda one: one.started_at)
+        later = sorted([*lanes.handled][before:], key=lambda one: one.started_at)
         return Outage(
             dead=lanes.dead,
             calls=lanes.refused,
@@ -149,7 +146,7 @@ class Case:
             dollars=dollars,
             first_start=later[0].started_at - back if later else None,
             high_first=sum(one.lane == "HIGH" for one in later[:FIRST]),
-            out_of_order=out_of_order(handled),
+            broken=None if pattern is Pattern.PLAIN else len(violations(lanes)),
         )
 
     def _drain(self, share: float) -> float:
@@ -165,21 +162,10 @@ class Case:
 
 def allowed(seconds: float) -> int:
     """Return the calls of a slot in an outage of so many seconds: some in a row, then one after each pause."""
-    calls, pause, left = IN_A_ROW, PAUSE, seconds
+    calls, pause, left = IN_A_ROW, FIRST_PAUSE, seconds
     while left > 0:
         calls, left, pause = calls + 1, left - pause, min(2 * pause, LONGEST_PAUSE)
     return calls
-
-
-def out_of_order(handled: Sequence[Handled]) -> int:
-    """Count the messages that were done after a later one of their group."""
-    last: dict[tuple[str, str], int] = {}
-    found = 0
-    for one in handled:
-        key = one.lane, one.group
-        found += one.number < last.get(key, 0)
-        last[key] = max(one.number, last.get(key, 0))
-    return found
 
 
 def cases(*, engine: EngineName, quick: bool, seed: int, unknowns: Unknowns | None = None) -> list[Case]:
@@ -254,7 +240,7 @@ def _judged(found: Sequence[Case]) -> dict[str, Any]:
         "dollars": round(max(one.dollars for one in ours), 3),
         "first_start_s": round(max(one.first_start or LIMIT for one in ours), 1),
         "high_first_share": round(min(one.high_first for one in ours) / FIRST, 3),
-        "out_of_order": max(one.out_of_order for one in ours),
+        "broken_promises": max(one.broken or 0 for one in ours),
         "calls_over_allowed": round(max(case.tries for case in found), 3),
         "one_in_ten_refused_over_none": round(min(case.refusing for case in found), 3),
     }

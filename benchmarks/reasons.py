@@ -28,12 +28,6 @@ REASONS: dict[tuple[str, str], str] = {
     ),
     ("away", "most_receives"): AWAY_RECEIVES,
     ("away-pull", "most_receives"): AWAY_RECEIVES,
-    ("away", "high_first_share"): (
-        "One seed of five, with ten slots. Lambda delivers a batch to each free slot, whether a record may start or "
-        "not, so after hours each of the twenty groups of HIGH was received some 190 times and returns after up to two "
-        "minutes. If all of them are hidden in the moment in which the resource is back, MAIN is tried first. The pull "
-        "engine receives one record for each try."
-    ),
     ("loads-pull", "pareto_over_ideal"): (
         "Ten slots: 1.26 at three and 1.38 at fifty. Tried: one record at a time, the timer that returns what waits "
         "behind a long record, both: 1.4 to 2.0 at ten slots, and without them 7.5. What is left waits in the queue: "

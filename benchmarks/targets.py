@@ -61,7 +61,7 @@ class Target:
 AWAY = (
     Target(figure="dead", exactly=0),
     Target(figure="highest_attempt", exactly=1),
-    Target(figure="out_of_order", exactly=0),
+    Target(figure="broken_promises", exactly=0),
     Target(figure="calls_over_allowed", at_most=1.0),
     Target(figure="most_receives", at_most=100),
     Target(figure="most_receives_in_days", below=1000),
