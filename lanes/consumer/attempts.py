@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lanes.consumer import telemetry as report
 from lanes.consumer.calls import Attempt, Call, Caller
 from lanes.consumer.ledger import Ending, Entry, twice
-from lanes.consumer.outcome import DONE, EXPIRED, SENT_ON, Outcome, Reason, shortest_delay
+from lanes.consumer.outcome import DONE, EXPIRED, SENT_ON, Outcome, Reason
 from lanes.consumer.records import SETTLING, Batch, RawRecord
 from lanes.consumer.signals import Yielded, asked_delay, deciding, is_attempt, text_of
 from lanes.errors import AwsError, DeadLetter, Retry, Unavailable
@@ -146,18 +146,21 @@ class Attempts:
             pause = pauses.get(record.message_id)
             yield record, self._ended(batch, attempt, error, times=times, pause=pause)
 
-    def pause_before(self, record: RawRecord) -> float:
+    def pause_before(self, lane: Lane, record: RawRecord) -> float:
         """Return the seconds until a record of this one's resource may start; 0 if it may now."""
         if self.breakers.are_closed or (handler := self.resolve(record).handler) is None:
             return 0.0
+        if self.has_several_resources:
+            return self.breakers.seconds_left_for(lane, handler.resource)
         return self.breakers.seconds_left(handler.resource)
 
     def delay_of_return(self, lane: Lane, record: RawRecord, pause: float) -> int:
         """Return the seconds until a record returns whose resource is away for a pause."""
         delay = self._settlement.delays.untouched(lane, record, pause)
-        # No slot waits for one of several resources, so all of its records return again and again: those that came last
-        # were received least, and are there first.
-        return max(delay, shortest_delay([record])) if self.has_several_resources else delay
+        if self.has_several_resources:
+            # No slot waits for it, so those of lanes below must not be tried before it is back.
+            self.breakers.returns(lane, self.resolve(record).resource, delay)
+        return delay
 
     @property
     def tries_one(self) -> bool:

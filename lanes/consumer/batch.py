@@ -108,7 +108,7 @@ class Corridor:
         """Decide the first record of the rest; return False if all of the rest stays."""
         record, lane = rest[0], batch.lane
         # Before the turn decides: when the pause has ended, the most urgent record comes first.
-        if pause := self.attempts.pause_before(record):
+        if pause := self.attempts.pause_before(lane, record):
             return self._wait_for_resource(batch, outcomes, rest, pause)
         if batch.milliseconds_left() / 1000 < self.attempts.needed[lane.name]:
             outcomes.keep(rest, Outcome(delay=shortest_delay(rest), reason=Reason.TIME))

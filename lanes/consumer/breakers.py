@@ -30,6 +30,9 @@ FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 60.0
 """Seconds of the first pause and of the longest; each is twice as long as the one before."""
 
+COMES_WITHIN = 5.0
+"""Seconds after its return within which a record is received again, by its slot or another."""
+
 LONGEST_SLEEP = 1.0
 """Seconds until a slot that waits for its resource looks again whether its process is to stop."""
 
@@ -63,6 +66,7 @@ class Breaker:
     _found: int = 0
     _refused: int = 0
     _since: OrderedDict[str, tuple[int, int]] = dataclasses.field(default_factory=OrderedDict)
+    _comes_until: dict[int, float] = dataclasses.field(default_factory=dict)
 
     @property
     def is_open(self) -> bool:
@@ -73,6 +77,20 @@ class Breaker:
     def seconds_left(self) -> float:
         """The seconds until the next try; 0 if a record may start now."""
         return max(0.0, self._until - self.monotonic()) if self.is_open else 0.0
+
+    def seconds_left_for(self, lane: Lane) -> float:
+        """The seconds until a record of a lane may start: one of a lane above that returns has the next try."""
+        above = [until for position, until in self._comes_until.items() if position < lane.position]
+        return (
+            max(self.seconds_left, *(until - self.monotonic() for until in above), 0.0)
+            if self.is_open
+            else 0.0
+        )
+
+    def returns(self, lane: Lane, seconds: float) -> None:
+        """Note that a record of a lane returns after so many seconds. Only a few messages can't have every try."""
+        if len(self._told) > IN_A_ROW:
+            self._comes_until[lane.position] = self.monotonic() + seconds + COMES_WITHIN
 
     def forgives(self, message_id: str) -> bool:
         """
@@ -121,6 +139,7 @@ class Breaker:
             self._since.pop(message_id, None)
         self.failures = 0
         self._told.clear()
+        self._comes_until.clear()
 
 
 class Breakers:
@@ -151,6 +170,16 @@ class Breakers:
         """Return the seconds until a record of a resource may start; 0 if it may now."""
         breaker = self._by_resource.get(resource)
         return 0.0 if breaker is None else breaker.seconds_left
+
+    def seconds_left_for(self, lane: Lane, resource: str) -> float:
+        """Return the seconds until a record of a lane may start that shares its slot with other resources."""
+        breaker = self._by_resource.get(resource)
+        return 0.0 if breaker is None else breaker.seconds_left_for(lane)
+
+    def returns(self, lane: Lane, resource: str, seconds: float) -> None:
+        """Note that a record of a lane returns after so many seconds for a resource that is away."""
+        if (breaker := self._by_resource.get(resource)) is not None:
+            breaker.returns(lane, seconds)
 
     def wait(self, pause: float, *, left: float) -> None:
         """Let a moment of a pause pass, at most the seconds that are left."""

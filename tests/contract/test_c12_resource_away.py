@@ -277,6 +277,24 @@ def test_a_pause_is_as_long_as_the_handler_asked_for(engine):
     assert min(one.at.timestamp() for one in desk.lanes.journal.handled) - began >= 300
 
 
+@pytest.mark.parametrize("minutes", [7, 61])
+def test_of_several_resources_the_urgent_one_is_tried_first(engine, minutes):
+    """No slot waits for it, and all of its records return again and again: whenever it is back, HIGH goes first."""
+    for seconds in range(0, 60, 13):
+        desk = Desk(engine, resources={"pay": "bank", "mail": ""})
+        lanes = desk.lanes
+        with lanes.away("bank"):
+            for number in range(12):
+                lanes.producer.send("pay", {"n": number}, group=str(number))
+            lanes.run_for(timedelta(minutes=minutes))
+            lanes.producer.send("pay", {"n": "urgent"}, priority=100)
+            lanes.run_for(timedelta(minutes=2, seconds=seconds))
+        lanes.run_until_idle()
+
+        pays = [one.message.data["n"] for one in lanes.journal.handled if one.message.kind == "pay"]
+        assert (seconds, pays[0], len(pays)) == (seconds, "urgent", 13)
+
+
 def test_a_test_lets_a_resource_be_away(engine):
     """In a line: its messages wait without an attempt for hours, others go on, and then the urgent one is first."""
     desk = Desk(engine, resources={"pay": "bank", "mail": ""})

@@ -213,7 +213,7 @@ class PullTurn:
                 return Outcome(delay=shortest_delay(rest), reason=reason)
         if not is_ahead and not slot.can_look_above(lane):
             return Outcome(delay=shortest_delay(rest), reason=Reason.TIME)
-        if slot.services.corridor.attempts.pause_before(rest[0]):
+        if slot.services.corridor.attempts.pause_before(lane, rest[0]):
             # A record above that was served here found the resource away.
             return Proceed(most=0)
         # Each way to a start passes here: no record skips the rate, or starts after a stop or too late.
