@@ -29,9 +29,9 @@ REASONS: dict[tuple[str, str], str] = {
     ("away", "most_receives"): AWAY_RECEIVES,
     ("away-pull", "most_receives"): AWAY_RECEIVES,
     ("loads-pull", "pareto_over_ideal"): (
-        "Ten slots: 1.26 at three and 1.38 at fifty. Tried: one record at a time, the timer that returns what waits "
-        "behind a long record, both: 1.4 to 2.0 at ten slots, and without them 7.5. What is left waits in the queue: "
-        "the look that would find it is made when the record that runs is expected to end."
+        "Ten slots: 1.26 at three and 1.38 at fifty. Tried: one record at a time, the timer that returns records "
+        "behind a long one, both: 1.4 to 2.0 at ten slots, and without them 7.5. The rest of the wait is in the queue: "
+        "a slot looks at the lanes above when its record is expected to end."
     ),
     ("loads-pull", "even_over_ideal"): "One seed of five. The others are between 1.01 and 1.07.",
     ("loads-pull", "short_beyond_ideal_seconds"): (

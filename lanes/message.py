@@ -92,7 +92,9 @@ def expiry_of(expires: datetime | timedelta | None, *, now: float) -> datetime |
         return datetime.fromtimestamp(now, UTC) + expires
     except OverflowError as error:
         raise InvalidMessageError(
-            [f"expires is {expires}; leave it out for a message that is handled whenever its turn comes"]
+            [
+                f"expires is {expires} from now, outside the years 1 to 9999; omit it for a message that never expires"
+            ]
         ) from error
 
 

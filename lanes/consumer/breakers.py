@@ -79,16 +79,14 @@ class Breaker:
         return max(0.0, self._until - self.monotonic()) if self.is_open else 0.0
 
     def seconds_left_for(self, lane: Lane) -> float:
-        """The seconds until a record of a lane may start: one of a lane above that returns has the next try."""
+        """Return the seconds until a record of a lane may start: a record of a lane above that returns goes first."""
+        if not self.is_open:
+            return 0.0
         above = [until for position, until in self._comes_until.items() if position < lane.position]
-        return (
-            max(self.seconds_left, *(until - self.monotonic() for until in above), 0.0)
-            if self.is_open
-            else 0.0
-        )
+        return max(0.0, max([self._until, *above]) - self.monotonic())
 
     def returns(self, lane: Lane, seconds: float) -> None:
-        """Note that a record of a lane returns after so many seconds. Only a few messages can't have every try."""
+        """Note that a record of a lane returns after so many seconds; a few messages alone don't have every try."""
         if len(self._told) > IN_A_ROW:
             self._comes_until[lane.position] = self.monotonic() + seconds + COMES_WITHIN
 
