@@ -86,9 +86,10 @@ def watch(
     Exit codes: 0 it has ended without dead letters, 3 it has ended with some or was closed with messages left, 4 it has
     not ended in time.
     """
+    every = parse_interval(interval)
     seconds = math.inf if timeout is None else duration(timeout, "--timeout").total_seconds()
     operations, target = operations_of(context), target_of(context)
-    reading, rate = _follow(operations, run, exact=exact, every=parse_interval(interval), within=seconds)
+    reading, rate = _follow(operations, run, exact=exact, every=every, within=seconds)
     _show(target, reading, rate)
     if not reading.is_over:
         say(f"{run} has not ended within {timeout}")

@@ -49,11 +49,12 @@ def status(
     Age, rates, yields and inversion come from CloudWatch, over five minutes; waits, running invocations and failures
     from the function's log, some seconds late.
     """
+    every = parse_interval(interval)
     target = target_of(context)
     operations = operations_of(context)
     read = _Reader(operations).read
     if watch:
-        seen = readings(read, every=parse_interval(interval), times=times)
+        seen = readings(read, every=every, times=times)
         _watch(seen, output=target.output)
         return
     found = read()

@@ -45,6 +45,7 @@ def tail(
     The events come from the log of the function, some seconds late. With --output json, each line is an event with all
     its fields.
     """
+    every = parse_interval(interval)
     target = target_of(context)
     operations = operations_of(context)
     wanted = EventFilter(
@@ -56,7 +57,7 @@ def tail(
             say(f"note: unknown event {name!r}{nearest(name, labels())}")
     follower = Tail(operations.logs(log_group), since=read_time(since) or 0.0, containing=wanted.containing)
     out = console()
-    for found in readings(follower.read, every=parse_interval(interval), times=times):
+    for found in readings(follower.read, every=every, times=times):
         for one in found:
             events = wanted.select(one)
             if events is None:

@@ -89,6 +89,15 @@ def test_who_follows_what_happens_survives_a_throttled_look(capsys):
     assert "trying again" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("verb", [["runs", "watch", "nov"], ["status", "--watch"], ["tail"]], ids=" ".join)
+def test_an_interval_that_is_too_short_is_refused_before_a_call_to_aws(typed, verb):
+    """Without a stack or a region too."""
+    done = typed(*verb, "--interval", "1ms")
+
+    assert done.returncode == 2
+    assert "'1ms' is too short; give at least 100ms" in done.stderr
+
+
 def test_what_does_not_pass_by_itself_ends_the_looking():
     """Such as credentials that have expired."""
     with pytest.raises(AwsError):
