@@ -150,9 +150,7 @@ class Attempts:
         """Return the seconds until a record of this one's resource may start; 0 if it may now."""
         if self.breakers.are_closed or (handler := self.resolve(record).handler) is None:
             return 0.0
-        if self.has_several_resources:
-            return self.breakers.seconds_left_for(lane, handler.resource)
-        return self.breakers.seconds_left(handler.resource)
+        return self.breakers.seconds_left_for(lane, handler.resource)
 
     def delay_of_return(self, lane: Lane, record: RawRecord, pause: float) -> int:
         """Return the seconds until a record returns whose resource is away for a pause."""

@@ -170,7 +170,7 @@ class Breakers:
         return 0.0 if breaker is None else breaker.seconds_left
 
     def seconds_left_for(self, lane: Lane, resource: str) -> float:
-        """Return the seconds until a record of a lane may start that shares its slot with other resources."""
+        """Return the seconds until a record of a lane may start; 0 if it may now."""
         breaker = self._by_resource.get(resource)
         return 0.0 if breaker is None else breaker.seconds_left_for(lane)
 
