@@ -58,7 +58,7 @@ def show(context: typer.Context, run: Name, *, exact: Exact = False) -> None:
     """
     Show how far a run is. Its rate is that of the whole time since it was opened.
 
-    Exit code 3: it has ended with dead letters, or was closed with messages left.
+    Exit code 3: it has ended with dead letters, or was closed with messages left or before all were sent.
     """
     reading = _read(operations_of(context), run, exact=exact)
     rate = RunRate()
@@ -83,8 +83,8 @@ def watch(
     """
     Wait for the end of a run, with a bar in a terminal and lines elsewhere. Its rate is that of the last minute.
 
-    Exit codes: 0 it has ended without dead letters, 3 it has ended with some or was closed with messages left, 4 it has
-    not ended in time.
+    Exit codes: 0 it has ended without dead letters, 3 it has ended with some, or was closed with messages left or
+    before all were sent, 4 it has not ended in time.
     """
     every = parse_interval(interval)
     seconds = math.inf if timeout is None else duration(timeout, "--timeout").total_seconds()

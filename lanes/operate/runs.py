@@ -63,8 +63,8 @@ class Progress:
 
     @property
     def has_failed(self) -> bool:
-        """Whether a run that is over has dead letters, or was closed with members left."""
-        return self.counts.dead_lettered > 0 or bool(self.left)
+        """Whether a run that is over has dead letters, or was closed with members left or before all were known."""
+        return self.counts.dead_lettered > 0 or self.left != 0
 
 
 class RunRate:

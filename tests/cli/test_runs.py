@@ -139,6 +139,15 @@ def test_close_ends_the_wait_for_a_run(typed, desk):
     assert typed("runs", "watch", "nov").returncode == 3
 
 
+def test_a_run_that_is_closed_before_it_is_whole_has_failed(typed, desk):
+    """Its sender died, say: how many messages are left is not known, so a script must not take it for done."""
+    desk.lanes.producer.run("nov", expected=40).__enter__()
+
+    typed("runs", "close", "nov", "--why", "its sender died")
+
+    assert typed("runs", "watch", "nov").returncode == typed("runs", "show", "nov").returncode == 3
+
+
 def test_list_has_the_latest_run_first(typed, desk):
     """With their times."""
     assert "no run was opened" in typed("runs", "list").stderr
