@@ -135,12 +135,12 @@ class Attempts:
             started_at = self.clock()
             with way.during:
                 failures = self._caller.call(batch, begun, check=check)
-            pauses = self._pauses(batch.lane, begun, failures)
+            times = started_at, self.clock()
+            pauses = self._pauses(batch.lane, begun, failures, took=max(0.0, times[1] - started_at))
         except Yielded as left:
             for attempt in begun:
                 yield attempt.record, _uncounted(attempt.before, to=left.to)
             return
-        times = started_at, self.clock()
         for attempt in begun:
             record, error = attempt.record, failures.get(attempt.work.id)
             pause = pauses.get(record.message_id)
@@ -176,7 +176,7 @@ class Attempts:
         return len(self._handlers.resources) > 1
 
     def _pauses(
-        self, lane: Lane, begun: Sequence[Attempt], failures: Mapping[str, BaseException]
+        self, lane: Lane, begun: Sequence[Attempt], failures: Mapping[str, BaseException], *, took: float
     ) -> Mapping[str, float]:
         """Return the records that found their resource away, by SQS id, with the seconds after which they return."""
         found: list[str] = []
@@ -186,7 +186,7 @@ class Attempts:
                 found.append(attempt.record.message_id)
             elif isinstance(error := _deciding(attempt, raised), Unavailable):
                 away[attempt.record.message_id] = error
-        return self.breakers.judge(lane, begun[0].work.resource, found=found, away=away)
+        return self.breakers.judge(lane, begun[0].work.resource, found=found, away=away, took=took)
 
     def skipped(self, lane: Lane, record: RawRecord) -> Outcome:
         """Report a record that is done already, and return its outcome."""

@@ -109,12 +109,12 @@ class Breaker:
             self._since.popitem(last=False)
         return not is_to_blame
 
-    def failed(self, message_ids: Collection[str], *, after: float | None = None) -> float:
+    def failed(self, message_ids: Collection[str], *, after: float | None = None, took: float = 0.0) -> float:
         """
         Note a call that found the resource away, and return the seconds after which its records return.
 
-        `after` is the pause that the handler asked for. Where only a few messages said so, they stay away for as many
-        pauses and a second: then another one is tried, and they can't make every try fail.
+        `after` is the pause that the handler asked for, `took` the length of the call. Where only a few messages said
+        so, they stay away for as many tries: then another one is tried, and they can't make every try fail.
         """
         now = self.monotonic()
         if not self.failures:
@@ -128,7 +128,8 @@ class Breaker:
         if len(self._told) <= IN_A_ROW:
             self._told.update(message_ids)
         few = len(self._told) if self.is_open and len(self._told) <= IN_A_ROW else 0
-        return max(1.0, math.floor(pause)) * max(1, few) + bool(few)
+        shortest = max(1.0, math.floor(pause))
+        return few * (shortest + took + COMES_WITHIN) if few else shortest
 
     def succeeded(self, message_id: str) -> None:
         """Note a record whose handler found the resource."""
@@ -189,10 +190,16 @@ class Breakers:
         return not any(one.is_open for one in self._by_resource.values())
 
     def judge(
-        self, lane: Lane, resource: str, *, found: Collection[str], away: Mapping[str, Unavailable]
+        self,
+        lane: Lane,
+        resource: str,
+        *,
+        found: Collection[str],
+        away: Mapping[str, Unavailable],
+        took: float,
     ) -> Mapping[str, float]:
         """
-        Note a call, by the SQS ids of the records that found the resource and of those that say that it is away.
+        Note a call of some seconds, by the SQS ids of the records that found the resource, and that say it is away.
 
         Return the records that are not to blame, with the seconds after which they return.
         """
@@ -213,7 +220,7 @@ class Breakers:
         asked = [
             delay.total_seconds() for one in forgiven.values() if (delay := asked_delay(one)) is not None
         ]
-        seconds = breaker.failed(list(forgiven), after=max(asked, default=None))
+        seconds = breaker.failed(list(forgiven), after=max(asked, default=None), took=took)
         self._telemetry.count(Metric.UNAVAILABLE, len(forgiven))
         if breaker.failures == IN_A_ROW:
             reason, pause = text_of(next(iter(forgiven.values()))), breaker.seconds_left

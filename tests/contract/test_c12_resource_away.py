@@ -197,11 +197,12 @@ def test_a_few_messages_that_say_so_where_no_others_were_hold_up_none(engine, fe
 
 
 class Desk:
-    """Lanes in memory with handlers that fail as told: `errors` by kind, one for each call."""
+    """Lanes in memory with handlers that fail as told: `errors` by kind, one for each call, or code of a test."""
 
     def __init__(self, engine, *, unavailable=(), resources=None, **settings):
         self.errors: dict[str, list[BaseException | None]] = {}
         self.calls: Counter[str] = Counter()
+        self.instead = {}
         consumer = Consumer(unavailable=unavailable)
         for kind, resource in (resources or {"pay": ""}).items():
             consumer.handler(kind, resource=resource)(partial(self.work, kind))
@@ -210,9 +211,35 @@ class Desk:
 
     def work(self, kind, message):
         self.calls[kind] += 1
+        if kind in self.instead:
+            self.instead[kind](message)
         errors = self.errors.get(kind, [])
         if errors and (error := errors.pop(0)) is not None:
             raise error
+
+
+@pytest.mark.parametrize("several", [False, True], ids=["one resource", "several"])
+@pytest.mark.parametrize("took", [0, 10], ids=["refused", "timed out"])
+@pytest.mark.parametrize("few", [1, 3])
+def test_however_long_their_calls_take_a_few_messages_hold_up_none(engine, few, took, several):
+    """A client that waits for an answer takes its time, as a slot does until it has the next record."""
+    resources = {"bad": "bank", "pay": "bank"} | ({"mail": ""} if several else {})
+    desk = Desk(engine, resources=resources, function_timeout=120)
+    lanes = desk.lanes
+
+    def refuse(_message):
+        lanes.clock.advance(took)
+        raise Unavailable
+
+    desk.instead["bad"] = refuse
+    for number in range(few):
+        lanes.producer.send("bad", {}, group=f"bad{number}", priority=100)
+    lanes.run_for(timedelta(minutes=10))
+    for number in range(20):
+        lanes.producer.send("pay", {}, group=str(number))
+    lanes.run_for(timedelta(minutes=30))
+
+    assert desk.calls["pay"] == 20
 
 
 def nested(*errors):
