@@ -145,6 +145,9 @@ TARGETS: Mapping[str, tuple[Target, ...]] = {
         Target(figure="ratio_to_boto3_batch", at_least=5),
         Target(figure="ratio_to_tutorial_loop", at_least=25),
         Target(figure="throttled_ratio_to_boto3_8_threads", at_least=1),
+        Target(figure="tasks_ratio_to_empty", at_most=1.3),
+        Target(figure="rate_least_mean", at_least=0.9),
+        Target(figure="rate_greatest_mean", at_most=1),
     ),
     "outbox": (
         Target(figure="claim_cost_ratio_100k_over_100", at_most=1.05),
