@@ -1,9 +1,10 @@
 """The running platform of an app, as its folder records it for `lanes local run`."""
 
 import contextlib
+import fcntl
 import json
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -22,14 +23,41 @@ def _file(app: Path) -> Path:
 
 
 @contextlib.contextmanager
-def recorded(app: Path, variables: Mapping[str, str]) -> Iterator[None]:
-    """Record the variables that lead to the running app, while the block runs."""
+def claimed(app: Path) -> Iterator[Callable[[Mapping[str, str]], None]]:
+    """
+    Claim an app's folder for one platform while the block runs.
+
+    Yields:
+        A function that records the variables that lead to the running app.
+
+    Raises:
+        ConfigurationError: the app runs already.
+    """
     file = _file(app)
-    file.write_text(json.dumps(dict(variables)))
-    try:
-        yield
-    finally:
-        file.unlink(missing_ok=True)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("a+") as record:
+        try:
+            # The system releases it when the process ends, however that is.
+            fcntl.flock(record, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise _runs_already(app, file) from error
+        record.truncate(0)
+
+        def write(variables: Mapping[str, str]) -> None:
+            record.write(json.dumps(dict(variables)))
+            record.flush()
+
+        try:
+            yield write
+        finally:
+            record.truncate(0)
+
+
+def _runs_already(app: Path, file: Path) -> ConfigurationError:
+    text = file.read_text()
+    state = f"runs already at {json.loads(text)['AWS_ENDPOINT_URL']}" if text else "is being deployed already"
+    problem = f"{app} {state}: reach it with `lanes local run`, or stop the other `lanes local up` with Ctrl-C first"
+    return ConfigurationError([problem], source="lanes local")
 
 
 def running(app: Path) -> dict[str, str]:
@@ -43,7 +71,8 @@ def running(app: Path) -> dict[str, str]:
         variables: dict[str, str] = json.loads(_file(app).read_text())
         address = urlsplit(variables["AWS_ENDPOINT_URL"])
         socket.create_connection((address.hostname, address.port), timeout=_ANSWER_SECONDS).close()
-    except OSError as error:
+    # Without a running app the file is missing or empty.
+    except (OSError, ValueError) as error:
         problem = f"{app} does not run on this machine: start it in another terminal with `lanes local up`"
         raise ConfigurationError([problem], source="lanes local") from error
     return variables

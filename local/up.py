@@ -28,7 +28,7 @@ from .interrupts import interrupt_once
 from .live_code import LiveCode
 from .platform import Platform
 from .server import ServerError
-from .state import build_folder, recorded
+from .state import build_folder, claimed
 from .unknowns import unknowns_of, variant_names
 
 _LOOK_EVERY = 0.5
@@ -51,7 +51,7 @@ def serve(
     Deploy, print the addresses, and deploy changes until a signal arrives; return the exit status.
 
     Raises:
-        ConfigurationError: a variant is unknown; the app can't be deployed, or the server does not start.
+        ConfigurationError: a variant is unknown; the app runs already or can't be deployed; the server does not start.
     """
     unknown = [name for name in variants if name not in variant_names()]
     if unknown:
@@ -80,11 +80,12 @@ def serve(
     up = False
     try:
         with contextlib.ExitStack() as stack:
+            record = stack.enter_context(claimed(folder))
             deployed = Files.of(folder)
             with _deploying(folder):
                 stack.enter_context(platform)
             addresses = describe(platform)
-            stack.enter_context(recorded(folder, _variables(addresses)))
+            record(_variables(addresses))
             typer.echo(json.dumps(addresses) if as_json else _explain(addresses, build))
             up = True
             follow_changes(app, platform, deployed, LiveCode(folder, build / "code"))

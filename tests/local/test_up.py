@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from subprocess import PIPE
 from types import SimpleNamespace
 
 import pytest
@@ -19,7 +20,7 @@ from local.account import connection_variables
 from local.changes import Files
 from local.deployed import make_client
 from local.live_code import LiveCode
-from local.state import build_folder, recorded, running
+from local.state import build_folder, claimed, running
 from local.unknowns import unknowns_of, variant_names
 from local.up import FunctionTroubles, _explain, describe
 from tests.support.command import ROOT, Typed
@@ -183,13 +184,49 @@ def test_a_running_app_is_found_by_its_folder(app):
     """As long as it runs and answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         variables = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.getsockname()[1]}", "LANES_STACK": "Up"}
-        with recorded(app, variables):
+        with claimed(app) as record:
+            record(variables)
             assert running(app) == variables
         with pytest.raises(ConfigurationError, match="does not run on this machine: start it"):
             running(app)
 
-    with recorded(app, variables), pytest.raises(ConfigurationError, match="does not run"):
-        running(app)
+    with claimed(app) as record:
+        record(variables)
+        with pytest.raises(ConfigurationError, match="does not run"):
+            running(app)
+
+
+def test_a_second_platform_of_a_folder_is_refused_with_the_address_of_the_first(app):
+    """Nothing of the first changes; after its end, also by a kill, there may be another one."""
+    code = (
+        "import sys, time; from pathlib import Path; from local.state import claimed\n"
+        "with claimed(Path(sys.argv[1])) as record:\n"
+        "    print('claimed', flush=True)\n"
+        "    input()\n"
+        "    record({'AWS_ENDPOINT_URL': 'http://127.0.0.1:9'})\n"
+        "    print('runs', flush=True)\n"
+        "    time.sleep(600)\n"
+    )
+    command = [sys.executable, "-c", code, str(app)]
+    with subprocess.Popen(command, cwd=ROOT, stdin=PIPE, stdout=PIPE, text=True) as first:
+        try:
+            first.stdout.readline()
+            beginning = lanes_process("local", "up", str(app))
+            first.stdin.write("\n")
+            first.stdin.flush()
+            first.stdout.readline()
+            second = lanes_process("local", "up", str(app))
+            recorded = (build_folder(app) / "running.json").read_text()
+        finally:
+            first.kill()
+
+    assert (beginning.returncode, second.returncode) == (1, 1)
+    assert f"{app} is being deployed already: reach it with `lanes local run`, or stop" in beginning.stderr
+    assert f"{app} runs already at http://127.0.0.1:9: reach it with `lanes local run`" in second.stderr
+    assert json.loads(recorded) == {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
+    assert not (build_folder(app) / "logs").exists()
+    with claimed(app) as record:
+        record({})
 
 
 def test_a_command_runs_with_the_addresses_of_the_app_and_its_own_options(app, capfd):
@@ -200,7 +237,8 @@ def test_a_command_runs_with_the_addresses_of_the_app_and_its_own_options(app, c
     )
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"http://127.0.0.1:{server.getsockname()[1]}"
-        with recorded(app, {"AWS_ENDPOINT_URL": url, "LANES_STACK": "Up"}):
+        with claimed(app) as record:
+            record({"AWS_ENDPOINT_URL": url, "LANES_STACK": "Up"})
             done = lanes_process(
                 "local",
                 "run",
