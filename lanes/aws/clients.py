@@ -44,7 +44,8 @@ LONGEST_POLL_SECONDS = 20
 CONNECTIONS = 32
 NO_REGION = (
     "no AWS region is known: neither region= (or --region), nor AWS_REGION or AWS_DEFAULT_REGION, nor the profile of "
-    "the AWS configuration names one; give --region or set AWS_REGION"
+    "the AWS configuration names one; give --region or set AWS_REGION; to reach AWS on this machine, run the command "
+    "with `lanes local run`"
 )
 
 
@@ -192,8 +193,9 @@ class Clients:
                 client = session.create_client(
                     service, region_name=self._region, endpoint_url=self._endpoint_url, config=self._config
                 )
-            except NoRegionError as error:
-                raise ConfigurationError([NO_REGION], source="AWS") from error
+            except NoRegionError:
+                # Its own message and frames say nothing more.
+                raise ConfigurationError([NO_REGION], source="AWS") from None
             except InvalidRegionError as error:
                 problem = (
                     f"{error.kwargs['region_name']!r} is not an AWS region. Use one such as eu-central-1"

@@ -12,6 +12,7 @@ from botocore.exceptions import (
     CredentialRetrievalError,
     HTTPClientError,
     MetadataRetrievalError,
+    NoCredentialsError,
 )
 from botocore.parsers import ResponseParserError
 
@@ -27,6 +28,10 @@ TRANSIENT = (
     HTTPClientError,
     MetadataRetrievalError,
     ResponseParserError,
+)
+NO_CREDENTIALS = (
+    "Unable to locate credentials; sign in to AWS, or to reach AWS on this machine, run the command with "
+    "`lanes local run`"
 )
 NOT_AWS = "the server is not AWS, or does not know the call"
 
@@ -64,10 +69,14 @@ def aws_errors(operation: str) -> Iterator[None]:
             retryable=True,
             answered=False,
         ) from error
+    except NoCredentialsError as error:
+        raise _unsent(operation, error, NO_CREDENTIALS) from error
     except BotoCoreError as error:
-        raise AwsError(
-            operation=operation, code=type(error).__name__, message=str(error), retryable=False
-        ) from error
+        raise _unsent(operation, error, str(error)) from error
+
+
+def _unsent(operation: str, error: BotoCoreError, message: str) -> AwsError:
+    return AwsError(operation=operation, code=type(error).__name__, message=message, retryable=False)
 
 
 def _refused(operation: str, error: ClientError) -> AwsError:

@@ -23,8 +23,8 @@ SIGN_IN = (
 FIND_CREDENTIALS = (
     "None are in the variables AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile of the AWS configuration "
     "(--profile, AWS_PROFILE, or default), or from a container or instance. Sign in, for example "
-    "with `aws sso login`, or name a profile; for AWS on this machine use `lanes local run`, or paste the export lines "
-    "that `lanes local up` prints."
+    "with `aws sso login`, or name a profile. For a whole shell with AWS on this machine, paste the export lines that "
+    "`lanes local up` prints."
 )
 RETRIEVE = (
     "The next line names their source: custom-process is the credential_process of the profile, which you can run in a "

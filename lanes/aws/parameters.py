@@ -33,8 +33,12 @@ def read_deployment(ssm: SSMClient, stack_name: str) -> Deployment:
         # All other errors, such as missing rights, say nothing about the stack.
         if error.code != "ParameterNotFound":
             raise
+        problem = (
+            f"there is no parameter {name}; is the stack deployed in this account and region? To reach AWS on this "
+            f"machine, run the command with `lanes local run`"
+        )
         raise ConfigurationError(
-            [f"there is no parameter {name}; is the stack deployed in this account and region?"],
+            [problem],
             source=f"stack {stack_name}",
         ) from error
     return Deployment.from_json(answer["Parameter"].get("Value", ""))

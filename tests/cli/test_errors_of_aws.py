@@ -27,7 +27,8 @@ def test_missing_credentials_are_told_with_what_was_tried(told):
     assert (status, talk.splitlines()[0]) == (1, "error: There are no AWS credentials")
     assert "AWS_ACCESS_KEY_ID" in talk
     assert "--profile" in talk
-    assert "GetParameter: NoCredentialsError: Unable to locate credentials" in talk
+    assert "GetParameter: NoCredentialsError: Unable to locate credentials; sign in" in talk
+    assert "run the command with `lanes local run`" in talk
 
 
 def test_a_missing_region_is_told_with_what_was_tried(told):
