@@ -204,8 +204,8 @@ class Event(enum.StrEnum):
     RESOURCE_AWAY = (
         "resource_away",
         "",
-        "starts no record of the resource for `pause` seconds, then tries one; `resource_back` follows",
-        ("lane", "resource", "reason", "pause"),
+        "tries one record at `next_at`, after `tries` calls since `since`; again if it fails, else `resource_back`",
+        ("lane", "resource", "reason", "since", "tries", "next_at"),
     )
     BATCH_INTERRUPTED = (
         "batch_interrupted",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from lanes.aws.stack.operations import Operations
     from lanes.operate.history.recent import Failure, RecentWork, Running
+    from lanes.operate.history.resources import AwayResource
     from lanes.operate.lanes.status import LaneStatus
 
 
@@ -46,8 +47,8 @@ def status(
     "not yet". Messages are counted now. The trend is the change of waiting and in flight since an earlier count: with
     --watch one of the last minute, otherwise the latest in CloudWatch.
 
-    Age, rates, yields and inversion come from CloudWatch, over five minutes; waits, running invocations and failures
-    from the function's log, some seconds late.
+    Age, rates, yields and inversion come from CloudWatch, over five minutes; waits, running invocations, failures and
+    resources that are away from the function's log, some seconds late.
     """
     every = parse_interval(interval)
     target = target_of(context)
@@ -87,7 +88,9 @@ class _Reader:
             work = self._work.get()
             notes += work.notes
         except LanesError as error:
-            notes.append(f"waits, failures and running invocations unknown: {' '.join(str(error).split())}")
+            notes.append(
+                f"waits, failures, running invocations and resources away unknown: {' '.join(str(error).split())}"
+            )
         status = self._status.read(work)
         return Reading(status=status, work=work, notes=[*status.notes, *notes])
 
@@ -154,8 +157,12 @@ def _record(lane: LaneStatus, at: float, work: RecentWork | None) -> dict[str, A
         "failures": None
         if work is None
         else [_fields(one, without="lane") for one in work.failures if one.lane == lane.lane],
+        "tried_since": moment(None if work is None else work.tried_since),
+        "resources_away": None
+        if work is None
+        else [_fields(one, without="lanes") for one in work.away if lane.lane in one.lanes],
     }
 
 
-def _fields(value: Running | Failure, *, without: str) -> dict[str, Any]:
+def _fields(value: Running | Failure | AwayResource, *, without: str) -> dict[str, Any]:
     return {name: field for name, field in dataclasses.asdict(value).items() if name != without}

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group
 from rich.text import Text
 
-from lanes.cli.printing import format_value, layout
-from lanes.operate.history.descriptions import format_seconds
+from lanes.cli.printing import escape_controls, format_value, layout
+from lanes.operate.history.descriptions import format_clock, format_seconds
 from lanes.operate.lanes.figures import Drain
 
 if TYPE_CHECKING:
@@ -41,6 +41,10 @@ def tables_of(found: Reading, out: Console) -> RenderableType:
         layout([_count_row(lane) for lane in status.lanes], out),
         Text(status.engine_line),
         _heading(f"counted at {_clock(status.at)}; held: groups held by a dead letter; dead: dead letters"),
+    ]
+    if found.work is not None:
+        parts += _away_lines(found.work, status.at)
+    parts += [
         _heading(f"\n{_rates_heading(status)}"),
         layout([_rate_row(lane, is_read=status.figures_read) for lane in status.lanes], out),
     ]
@@ -54,7 +58,7 @@ def _heading(text: str) -> Text:
 
 
 def _clock(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%H:%M:%SZ")
+    return format_clock(at, near=at)
 
 
 def _rates_heading(status: Status) -> str:
@@ -67,6 +71,15 @@ def _rates_heading(status: Status) -> str:
         f"per minute in the {span} until {_clock(until)}, {late} ago, from CloudWatch; "
         "inversion: work while a higher lane waited"
     )
+
+
+def _away_lines(work: RecentWork, now: float) -> Iterator[RenderableType]:
+    if work.away:
+        yield _heading(
+            f"\nresources away, by their slots' tries of the {_span(now - work.tried_since)}, from the log"
+        )
+    for resource in work.away:
+        yield Text(escape_controls(resource.describe(now)))
 
 
 def _work_tables(work: RecentWork, status: Status, out: Console) -> Iterator[RenderableType]:

@@ -53,12 +53,14 @@ class Breaker:
 
     Attributes:
         monotonic: returns seconds that no one sets back.
+        clock: returns epoch seconds.
         failures: calls in a row that found it away.
-        away_since: when the first of them did, in seconds of `monotonic`.
+        away_since: when the first of them did, in epoch seconds.
 
     """
 
     monotonic: Callable[[], float]
+    clock: Callable[[], float]
     failures: int = 0
     away_since: float = 0.0
     _until: float = 0.0
@@ -118,7 +120,7 @@ class Breaker:
         """
         now = self.monotonic()
         if not self.failures:
-            self.away_since = now
+            self.away_since = self.clock()
         self.failures += 1
         self._refused += len(message_ids)
         doublings = min(max(0, self.failures - IN_A_ROW), 10)
@@ -146,17 +148,24 @@ class Breakers:
     The breakers of one environment, by the names of their resources.
 
     Args:
-        telemetry: receives that a slot begins to pause for a resource, and that it is back.
+        telemetry: receives each call after which a slot pauses for a resource, and that it is back.
+        clock: returns epoch seconds.
         monotonic: returns seconds that no one sets back.
         sleep: lets seconds pass.
 
     """
 
     def __init__(
-        self, *, telemetry: Telemetry, monotonic: Callable[[], float], sleep: Callable[[float], None]
+        self,
+        *,
+        telemetry: Telemetry,
+        clock: Callable[[], float],
+        monotonic: Callable[[], float],
+        sleep: Callable[[float], None],
     ) -> None:
         self._sleep = sleep
         self._telemetry = telemetry
+        self._clock = clock
         self._monotonic = monotonic
         self._by_resource: dict[str, Breaker] = {}
 
@@ -207,12 +216,12 @@ class Breakers:
         if breaker is None:
             if not away:
                 return {}
-            breaker = self._by_resource[resource] = Breaker(self._monotonic)
+            breaker = self._by_resource[resource] = Breaker(self._monotonic, self._clock)
         was_open, since = breaker.is_open, breaker.away_since
         for message_id in found:
             breaker.succeeded(message_id)
         if was_open and found:
-            seconds = self._monotonic() - since
+            seconds = max(0.0, self._clock() - since)
             report.resource_back(self._telemetry, lane, resource, seconds=seconds)
         forgiven = {one: signal for one, signal in away.items() if breaker.forgives(one)}
         if not forgiven:
@@ -222,7 +231,15 @@ class Breakers:
         ]
         seconds = breaker.failed(list(forgiven), after=max(asked, default=None), took=took)
         self._telemetry.count(Metric.UNAVAILABLE, len(forgiven))
-        if breaker.failures == IN_A_ROW:
-            reason, pause = text_of(next(iter(forgiven.values()))), breaker.seconds_left
-            report.resource_away(self._telemetry, lane, resource, reason=reason, pause=pause)
+        if breaker.is_open:
+            reason = text_of(next(iter(forgiven.values())))
+            report.resource_away(
+                self._telemetry,
+                lane,
+                resource,
+                reason=reason,
+                since=breaker.away_since,
+                tries=breaker.failures,
+                next_at=self._clock() + breaker.seconds_left,
+            )
         return dict.fromkeys(forgiven, seconds)

@@ -110,7 +110,7 @@ class Runtime:
         environment = uuid.UUID(int=self.random.getrandbits(128)).hex[:12]
         slots = config.consumer.reserved_concurrency
         peers = Peers(slots=slots, table=self.presence, environment=environment, clock=clock)
-        breakers = Breakers(telemetry=telemetry, monotonic=self.monotonic, sleep=self.sleep)
+        breakers = Breakers(telemetry=telemetry, clock=clock, monotonic=self.monotonic, sleep=self.sleep)
         attempts = Attempts(config=config, handlers=handlers, settlement=settlement, breakers=breakers)
         interceptors = self._interceptors(settlement, peers, environment)
         corridor = Corridor(interceptors=interceptors, attempts=attempts, settlement=settlement)

@@ -311,9 +311,19 @@ def kept(telemetry: Telemetry, lane: Lane, records: Sequence[tuple[RawRecord, Ou
 
 
 @_changes_nothing
-def resource_away(telemetry: Telemetry, lane: Lane, resource: str, *, reason: str, pause: float) -> None:
-    """Report that a slot starts no record of a resource for a while."""
-    telemetry.problem(Event.RESOURCE_AWAY, lane=lane.name, resource=resource, reason=reason, pause=pause)
+def resource_away(
+    telemetry: Telemetry, lane: Lane, resource: str, *, reason: str, since: float, tries: int, next_at: float
+) -> None:
+    """Report that a slot starts no record of a resource before its next try; times are epoch seconds."""
+    telemetry.problem(
+        Event.RESOURCE_AWAY,
+        lane=lane.name,
+        resource=resource,
+        reason=reason,
+        since=since,
+        tries=tries,
+        next_at=next_at,
+    )
 
 
 @_changes_nothing

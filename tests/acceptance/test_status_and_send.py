@@ -14,8 +14,11 @@ def test_status_tells_each_lane_and_says_unknown_for_what_nobody_knows(lanes, ty
     assert all(row["handled_per_minute"] is None for row in rows)
     assert all(row["mapping"] == "none" for row in rows)
     assert all(row["wait_p99"] is None and row["running"] is None for row in rows)
+    assert all(row["resources_away"] is None for row in rows)
     assert "not yet" in table.stdout
-    assert table.stderr.startswith("note: waits, failures and running invocations unknown: stack")
+    assert table.stderr.startswith(
+        "note: waits, failures, running invocations and resources away unknown: stack"
+    )
 
 
 def test_a_watched_status_is_a_line_for_each_look(typed):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import itertools
 from collections import Counter
 from datetime import timedelta
 from functools import partial
@@ -364,7 +365,7 @@ def test_records_of_another_resource_go_on(engine):
 
 
 def test_the_log_says_which_resource_is_away_and_why(engine):
-    """Each time that a slot begins to pause, for each of its resources, and when it is back."""
+    """After each call that lets a slot pause, for each of its resources, and when it is back."""
     world, is_away, reason = World(engine=engine), True, "refused"
 
     def work(name, _message):
@@ -386,14 +387,13 @@ def test_the_log_says_which_resource_is_away_and_why(engine):
             world.clock.advance(70)
             world.step("MAIN")
 
-    told = [
-        (fields["resource"], fields["reason"])
-        for event, fields in world.recorder.problems
-        if event == "resource_away"
-    ]
-    assert sorted(told) == [
-        (name, f"{name} {why}") for name in ("bank", "mail") for why in ("closed", "refused")
-    ]
+    told = [fields for event, fields in world.recorder.problems if event == "resource_away"]
+    for name, why in itertools.product(("bank", "mail"), ("closed", "refused")):
+        tries = [one for one in told if (one["resource"], one["reason"]) == (name, f"{name} {why}")]
+        assert [one["tries"] for one in tries] == list(range(3, 3 + len(tries)))
+        assert len(tries) > 1
+        assert len({one["since"] for one in tries}) == 1
+        assert all(one["since"] < one["next_at"] for one in tries)
     back = [fields["resource"] for event, fields in world.recorder.events if event == "resource_back"]
     assert sorted(back) == ["bank", "bank", "mail", "mail"]
 

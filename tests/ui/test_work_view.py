@@ -1,5 +1,8 @@
 """Waits, running invocations and failures below the lanes; filters, sorting and keys of the page."""
 
+import re
+import time
+
 import pytest
 from playwright.sync_api import expect
 
@@ -81,6 +84,20 @@ def test_the_page_says_that_it_cannot_know_what_runs_or_shows_it(scene, lanes):
     expect(rows.nth(0)).to_contain_text("handled r-1")
     expect(rows.nth(0).locator("th")).to_have_text("HIGH")
     expect(rows.nth(1).locator("th")).to_have_text("not known yet")
+
+
+def test_a_resource_that_is_away_is_shown_with_its_tries(scene, lanes):
+    """Until a slot finds it again; the text of a reason is text."""
+    now = time.time()
+    away = {"event": "resource_away", "lane": "MAIN", "resource": "bank", "reason": "OSError: <i>no</i>"}
+    scene.log((-2, away | {"since": now - 600, "tries": 12, "next_at": now + 600}))
+    line = lanes.locator("#away p")
+    expect(line).to_contain_text(re.compile(r"bank away since [0-9 :-]+, 12 tries, next [0-9 :-]+; last "))
+    expect(line).to_contain_text("(OSError: <i>no</i>)")
+
+    scene.log((-1, {"event": "resource_back", "lane": "MAIN", "resource": "bank", "seconds": 600.0}))
+
+    expect(line).to_have_count(0)
 
 
 def test_columns_are_sorted_by_their_values_and_back(lanes):

@@ -170,7 +170,7 @@ class Operations:
         )
 
     def recent_work(self, logs: LogCalls) -> RecentWorkReader:
-        """Return the reader of waits, failures and running invocations."""
+        """Return the reader of waits, failures, running invocations and resources away."""
         consumer = self.deployment.config.consumer
         slots = DynamoDBSlots(table=self.deployment.table, client=self._dynamodb)
         # Elsewhere the environments write no presence records: see `lanes.consumer.engines.presence`.

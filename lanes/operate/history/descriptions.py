@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from lanes.events import Event
@@ -44,10 +45,9 @@ def describe(name: str, fields: Mapping[str, Any]) -> tuple[str, str]:
         event = Event(name)
     except ValueError:
         return name.removeprefix("message_").removeprefix("batch_").replace("_", " "), _error(fields)
-    if event.is_problem:
-        return event.label, _error(fields) or event.description
-    reason = _REASONS.get(event)
-    return event.label, event.description if reason is None else reason(fields)
+    if (reason := _REASONS.get(event)) is not None:
+        return event.label, reason(fields)
+    return event.label, (_error(fields) if event.is_problem else "") or event.description
 
 
 def labels() -> list[str]:
@@ -78,6 +78,38 @@ def format_seconds(value: Any) -> str:
     figures = [(days, "d"), (hours, "h"), (minutes, "min"), (rest, "s")]
     first = next(place for place, (figure, _) in enumerate(figures) if figure)
     return " ".join(f"{figure} {unit}" for figure, unit in figures[first : first + 2] if figure)
+
+
+def format_clock(at: float | None, *, near: float) -> str:
+    """Write a time of day, with its date unless it is the day of the time `near`; both in epoch seconds."""
+    if at is None:
+        return "unknown"
+    when, other = datetime.fromtimestamp(at, UTC), datetime.fromtimestamp(near, UTC)
+    return when.strftime("%H:%M:%SZ" if when.date() == other.date() else "%Y-%m-%d %H:%M:%SZ")
+
+
+def number_of(fields: Mapping[str, Any], name: str) -> float | None:
+    """Return a number among the fields of an event; None if another release wrote none."""
+    value = fields.get(name)
+    return value if isinstance(value, int | float) else None
+
+
+def describe_away(*, since: str, tries: float | None) -> str:
+    """Describe since when a resource is away, and how many calls have found it so."""
+    return f"away since {since}, {'unknown' if tries is None else tries} tries"
+
+
+def _resource_away(fields: Mapping[str, Any]) -> str:
+    next_at = number_of(fields, "next_at")
+    near = 0.0 if next_at is None else next_at
+    since = format_clock(number_of(fields, "since"), near=near)
+    known = describe_away(since=since, tries=number_of(fields, "tries"))
+    resource, reason = _short(fields.get("resource")), _short(fields.get("reason"))
+    return f"{resource} {known} by this slot, next {format_clock(next_at, near=near)} ({reason})"
+
+
+def _resource_back(fields: Mapping[str, Any]) -> str:
+    return f"{_short(fields.get('resource'))} back after {format_seconds(fields.get('seconds'))}, as this slot found it"
 
 
 def _handled(fields: Mapping[str, Any]) -> str:
@@ -185,6 +217,8 @@ _REASONS: dict[Event, Callable[[Mapping[str, Any]], str]] = {
     Event.MESSAGE_CANCELLED: _cancelled,
     Event.MESSAGE_MOVED: _moved,
     Event.MESSAGE_NOT_MOVED: _not_moved,
+    Event.RESOURCE_AWAY: _resource_away,
+    Event.RESOURCE_BACK: _resource_back,
     Event.SLOT_STARTED: _other_fields,
     Event.SLOT_STOPPED: _other_fields,
     Event.SLOT_KILLED: _other_fields,

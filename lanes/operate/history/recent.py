@@ -1,5 +1,5 @@
 """
-Recent work from the function's log: waits by lane and kind, failures by error, and running invocations.
+Recent work from the function's log: waits by lane and kind, failures, running invocations, and resources away.
 
 The consumer logs each handled message with the times of its sending and its start, so waits are exact and need no
 metric. Metrics have one dimension, the lane, and CloudWatch charges for each further one.
@@ -20,6 +20,7 @@ from lanes.events import Event
 from lanes.holds import HELD_BEHIND
 from lanes.operate.history.descriptions import error_code
 from lanes.operate.history.log import read_event
+from lanes.operate.history.resources import AWAY_OR_BACK, away_resources
 from lanes.percentile import percentile
 
 if TYPE_CHECKING:
@@ -27,13 +28,14 @@ if TYPE_CHECKING:
 
     from lanes.consumer.engines.presence import Presence
     from lanes.operate.history.log import LogEvent, LogLine, Logs
+    from lanes.operate.history.resources import AwayResource
 
 SPAN = timedelta(minutes=5)
 """Period of waits: that of the rates from CloudWatch, so that they can be compared."""
 FEW_SPAN, FLOOD_SPAN = timedelta(hours=1), timedelta(minutes=1)
 """Periods of waits if the log has none, or too many, in the usual one."""
-FAILED_SPANS = (timedelta(hours=1), timedelta(minutes=15), timedelta(minutes=5), timedelta(minutes=1))
-"""Periods of failures: the first that the log returns as a whole."""
+WHOLE_SPANS = (timedelta(hours=1), timedelta(minutes=15), timedelta(minutes=5), timedelta(minutes=1))
+"""Periods of failures and of tries of resources: the first that the log returns as a whole."""
 # CloudWatch Logs returns up to 10,000 lines a call, and an account has 5 to 25 calls a second (quotas).
 MAX_LINES = 10_000
 FAILING = (Event.MESSAGE_FAILED, Event.MESSAGE_DEAD_LETTERED)
@@ -124,6 +126,8 @@ class RecentWork:
         failed_since: start of the failures, epoch seconds.
         failures: failures, the most frequent first.
         running: invocations at work, the longest first; None if unknown.
+        tried_since: start of the tries of resources, epoch seconds.
+        away: resources that were away at the latest of these tries.
         notes: reasons of unknown and incomplete values.
     """
 
@@ -132,6 +136,8 @@ class RecentWork:
     failed_since: float
     failures: Sequence[Failure]
     running: Sequence[Running] | None
+    tried_since: float
+    away: Sequence[AwayResource]
     notes: Sequence[str]
 
 
@@ -160,17 +166,20 @@ class RecentWorkReader:
         self._clock = clock
 
     def read(self) -> RecentWork:
-        """Read once: two to eight calls of CloudWatch Logs, and with presence records one of DynamoDB."""
+        """Read once: three to twelve calls of CloudWatch Logs, and with presence records one of DynamoDB."""
         now = self._clock()
         notes: list[str] = []
         since, handled = self._handled(now, notes)
-        failed_since, failed = self._failed(now, notes)
+        failed_since, failed = self._whole(now, FAILING, "failures", notes)
+        tried_since, tries = self._whole(now, AWAY_OR_BACK, "resources away", notes)
         return RecentWork(
             since=since,
             waits=waits_of(handled),
             failed_since=failed_since,
             failures=failures_of(failed),
             running=self._running(now, [*handled, *failed], notes),
+            tried_since=tried_since,
+            away=away_resources(tries, now=now, late=self._timeout + LATE.total_seconds()),
             notes=notes,
         )
 
@@ -186,11 +195,13 @@ class RecentWorkReader:
             notes.append("waits not yet known: the log has no handled message of the last hour")
         return now - span.total_seconds(), events
 
-    def _failed(self, now: float, notes: list[str]) -> tuple[float, list[LogEvent]]:
+    def _whole(
+        self, now: float, names: Sequence[Event], what: str, notes: list[str]
+    ) -> tuple[float, list[LogEvent]]:
         # A full reading is cut at its end, which is not the latest: lines come by streams.
-        for span in FAILED_SPANS:
+        for span in WHOLE_SPANS:
             since, cut = now - span.total_seconds(), list[str]()
-            events = self._events(since, FAILING, "failures", cut)
+            events = self._events(since, names, what, cut)
             if not cut:
                 break
         notes += cut

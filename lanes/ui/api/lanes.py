@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 HISTORY_MINUTES = 180
 # CloudWatch has a new minute once a minute; reading it costs money.
 HISTORY_LASTS = timedelta(seconds=50)
-# Two to six calls of FilterLogEvents, which an account has 5 to 25 of a second.
+# Three to twelve calls of FilterLogEvents, which an account has 5 to 25 of a second.
 WORK_LASTS = timedelta(seconds=10)
 TRACED = timedelta(days=1)
 # A few screens of the audit trail.
@@ -105,7 +105,7 @@ class LaneRoutes:
         return {"lanes": self._history.get()}
 
     def work(self, _fields: Fields) -> object:
-        """Return waits by lane and kind, failures by error, and running invocations."""
+        """Return waits by lane and kind, failures by error, running invocations and resources away."""
         with self._working:
             return self._work.get()
 

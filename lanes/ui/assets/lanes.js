@@ -6,7 +6,7 @@ import { el } from "./dom.js";
 import { clock, count, duration, milliseconds, NOT_YET, rate, UNKNOWN } from "./format.js";
 import { BAR_BANDS, barsOf, pointsOf, Timeline } from "./timeline.js";
 import { faultBox, faultOf } from "./fault.js";
-import { Work } from "./work.js";
+import { awayLines, Work } from "./work.js";
 
 const WINDOWS = [[300, "5 min"], [900, "15 min"], [3600, "1 h"], [10800, "3 h"]];
 const MINUTE = 60;
@@ -24,6 +24,7 @@ export function enter(main, { target, state, query }) {
     history: {},
     marks: [],
     engine: el("p", { class: "quiet", id: "engine" }),
+    away: el("div", { class: "notes", id: "away" }),
     notes: el("div", { class: "notes" }),
     past: el("p", { class: "quiet" }),
     slowAt: 0,
@@ -33,7 +34,7 @@ export function enter(main, { target, state, query }) {
   };
   main.append(
     el("h1", { class: "hidden-text" }, "Lanes"),
-    el("section", { class: "panel", "aria-label": "Lanes" }, laneTable(target), view.engine, view.notes),
+    el("section", { class: "panel", "aria-label": "Lanes" }, laneTable(target), view.engine, view.away, view.notes),
     el("section", { class: "panel", "aria-labelledby": "timeline-title" },
       el("div", { class: "panel-head" }, el("h2", { id: "timeline-title" }, "Timeline"), legend(), windows(state)),
       view.timeline.root, view.past),
@@ -72,7 +73,7 @@ async function slowly(state) {
   draw(state);
 }
 
-/** Read the log of the function: waits, running invocations and failures. */
+/** Read the log of the function: waits, running invocations, failures and resources that are away. */
 async function readWork(state) {
   const mine = view;
   mine.workAt = Date.now() / 1000;
@@ -81,9 +82,12 @@ async function readWork(state) {
     if (view !== mine) return;
     mine.waits = new Map(found.waits.filter((wait) => !wait.kind).map((wait) => [wait.lane, wait]));
     mine.work.show(found);
+    mine.away.replaceChildren(...awayLines(found));
     for (const lane of state.look.lanes) updateWait(lane);
   } catch (error) {
-    if (view === mine) mine.work.fail(faultBox(faultOf(error)));
+    if (view !== mine) return;
+    mine.work.fail(faultBox(faultOf(error)));
+    mine.away.replaceChildren(el("p", { class: "quiet" }, "Note: resources away unknown: the log could not be read"));
   }
 }
 

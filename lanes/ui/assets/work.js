@@ -1,7 +1,7 @@
-// Below the lanes: waits by kind, invocations at work, and failures by error, from the log of the function.
+// From the log of the function: below the lanes waits by kind, invocations at work and failures by error; resources away.
 
 import { el, table } from "./dom.js";
-import { ago, count, duration } from "./format.js";
+import { ago, count, duration, moment } from "./format.js";
 import { remember } from "./known.js";
 
 const MS = 1000;
@@ -29,7 +29,7 @@ export class Work {
     remember("kind", ...kinds.map((wait) => wait.kind), ...failures.map((one) => one.kind));
     remember("error", ...failures.map((one) => one.error));
     remember("id", ...failures.map((one) => one.last_id));
-    const note = (begin) => notes.filter((one) => one.startsWith(begin)).map((one) => el("p", { class: "quiet" }, `Note: ${one}`));
+    const note = (begin) => notesOf(notes, begin);
     this.since.textContent = kinds.length ? `From sending to the start of the handler that succeeded, in the last ${duration(Math.round(Date.now() / MS - since))}.` : "";
     this.failedSince.textContent = `In the last ${duration(Math.round(Date.now() / MS - failed_since))}. Errors that differ in numbers and ids only are counted together.`;
     this.waits.replaceChildren(table(WAITS, kinds, { caption: "Wait by kind", empty: "No message was handled in the last hour." }), ...note("waits"));
@@ -46,6 +46,21 @@ export class Work {
     this.failures.replaceChildren();
   }
 }
+
+/** A line for each resource that was away at its latest try. */
+export function awayLines({ away, tried_since, notes }) {
+  const at = (value) => (value === null ? "unknown" : moment(value));
+  const span = `By the tries of the last ${duration(Math.round(Date.now() / MS - tried_since))}, from the log`;
+  return [...away.map((one) => {
+    const isKnown = one.next_at !== null;
+    const found = `since ${at(one.since)}, ${one.tries ?? "unknown"} tries${one.slots > 1 ? ` by ${one.slots} slots` : ""}`;
+    return el("p", { title: span }, el("strong", { class: "bad" }, `${one.resource} ${isKnown ? "away" : "unknown"}`),
+      isKnown ? ` ${found}, next ${at(one.next_at)}; last ${at(one.last_at)} ` : `: away ${found} at the last try, ${at(one.last_at)} `,
+      el("span", { class: "quiet" }, `(${one.reason})`));
+  }), ...notesOf(notes, "resources away")];
+}
+
+const notesOf = (notes, begin) => notes.filter((one) => one.startsWith(begin)).map((one) => el("p", { class: "quiet" }, `Note: ${one}`));
 
 function panel(id, title, about, content) {
   return el("section", { class: "panel", "aria-labelledby": id },

@@ -11,7 +11,7 @@ HIGH, MAIN = Lane(name="HIGH", threshold=50, position=0), Lane(name="MAIN", posi
 
 def open_breaker(clock, *, messages):
     """Return a breaker that so many messages opened, each with one call after each pause."""
-    breaker = Breaker(clock)
+    breaker = Breaker(clock, clock)
     for number in range(max(messages, IN_A_ROW)):
         clock.advance(breaker.seconds_left)
         breaker.failed([f"m{number % messages}"])

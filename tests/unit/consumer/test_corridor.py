@@ -148,7 +148,12 @@ class Environment:
                 config=CONFIG,
                 handlers=handlers,
                 settlement=self.settlement,
-                breakers=Breakers(telemetry=self.telemetry, monotonic=self.clock, sleep=self.clock.advance),
+                breakers=Breakers(
+                    telemetry=self.telemetry,
+                    clock=self.clock,
+                    monotonic=self.clock,
+                    sleep=self.clock.advance,
+                ),
             ),
             settlement=self.settlement,
         )
