@@ -7,6 +7,7 @@ and after a crash.
 
 import contextlib
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -29,6 +30,9 @@ _LARGEST_RESPONSE_BYTES = 6_291_556
 # A process that ends by itself gets this long to do so, to keep its own exit status.
 _EXIT_GRACE = 1.0
 _BOOTSTRAP = Path(__file__).with_name("runtime_process.py")
+
+_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+"""A frame of a traceback."""
 
 LineSink = Callable[[str], None]
 
@@ -92,6 +96,16 @@ class ExecutionEnvironment:
         """Process id while a process runs."""
         process = self._process
         return process.pid if process else None
+
+    def start(self) -> str | None:
+        """Import the handler ahead of the first invocation; return why that fails."""
+        with self._running:
+            try:
+                self._ready_process()
+            except _InitError as error:
+                self._discard(grace=_EXIT_GRACE)
+                return str(error)
+        return None
 
     def invoke(self, payload: bytes) -> Invocation:
         """Hand an event to the handler and wait for its answer, starting a process if there is none."""
@@ -189,11 +203,23 @@ class ExecutionEnvironment:
 
 
 class _InitError(Exception):
-    """The environment did not come up."""
+    """
+    The environment did not come up.
 
-    def __init__(self, payload: bytes) -> None:
+    Args:
+        payload: the error as JSON.
+        code: the function's code, to name the place of the error in it.
+    """
+
+    def __init__(self, payload: bytes, *, code: Path | None = None) -> None:
         answer = json.loads(payload)
-        super().__init__(f"{answer['errorType']}: {answer['errorMessage']}")
+        frames = _FRAME.findall("".join(answer.get("stackTrace") or ()))
+        places = [
+            f" ({Path(file).relative_to(code)}, line {line})"
+            for file, line in frames
+            if code is not None and Path(file).is_relative_to(code)
+        ]
+        super().__init__(f"{answer['errorType']}: {answer['errorMessage']}{''.join(places[-1:])}")
         self.payload = payload
 
 
@@ -201,6 +227,7 @@ class _RuntimeProcess:
     """A process, its Runtime API and the thread that reads its lines."""
 
     def __init__(self, settings: EnvironmentSettings, *, write_line: LineSink) -> None:
+        self._code = settings.task_root
         self._lifeline, theirs = socket.socketpair()
         self.api = RuntimeApi(lifeline=self._lifeline)
         self._waiting: RuntimeRequest | None = None
@@ -238,7 +265,7 @@ class _RuntimeProcess:
         if request.call is not RuntimeCall.NEXT:
             request.reply("202 Accepted")
             # The runtime gives text to http.client, which sends Latin-1; a text beyond that ends the process.
-            raise _InitError(request.body.decode("latin-1").encode())
+            raise _InitError(request.body.decode("latin-1").encode(), code=self._code)
         self._waiting = request
 
     def give(self, payload: bytes, *, request_id: str, settings: EnvironmentSettings) -> None:

@@ -47,6 +47,9 @@ class PolledQueue(Protocol):
     def delete(self, messages: Sequence[PolledMessage]) -> int:
         """Delete; answers how many could not be deleted."""
 
+    def give_back(self, messages: Sequence[PolledMessage]) -> int:
+        """Make received messages visible; answers how many were not."""
+
     def close(self) -> None:
         """Close the connections; no call follows."""
 
@@ -132,6 +135,7 @@ class EventSourceMappingEmulator:
         self._stopping = self._said_dropped = False
         self._stopped = threading.Event()
         self._waits: set[SlotWait] = set()
+        self._failed: list[tuple[float, PolledMessage]] = []
         self._poller = threading.Thread(target=self._poll, name=f"poll {mapping.queue_name}", daemon=True)
         self._batches = ThreadPoolExecutor(max_workers=_MAX_CONCURRENCY, thread_name_prefix="batch")
 
@@ -144,6 +148,11 @@ class EventSourceMappingEmulator:
     def queue_name(self) -> str:
         """Name of its queue."""
         return self._mapping.queue_name
+
+    @property
+    def function(self) -> Invocable:
+        """Its function."""
+        return self._function
 
     @property
     def running(self) -> int:
@@ -168,6 +177,16 @@ class EventSourceMappingEmulator:
             self._function = function or self._function
             self._rules.update(mapping.settings, visibility_timeout=visibility_timeout)
             self._changed.notify_all()
+
+    def give_back_failed(self) -> int:
+        """
+        Make the messages of failed invocations visible before their time, for changed code; return their number.
+
+        On AWS they wait until their visibility timeout ends.
+        """
+        with self._changed:
+            failed, self._failed = self._failed, []
+        return self._queue.give_back([message for until, message in failed if until > self._clock()])
 
     def stop(self) -> None:
         """Poll no more; batches that run finish, throttled ones are dropped."""
@@ -250,6 +269,8 @@ class EventSourceMappingEmulator:
         while True:
             invocation = self._function.invoke(payload.event, turn)
             if not invocation.throttled:
+                if invocation.function_error is not None:
+                    self._remember(payload.messages, until=batch.until)
                 return self._verdict(invocation, [message.message_id for message in payload.messages])
             self._count(throttles=1)
             wait = self._rules.throttled(batch, now=self._clock())
@@ -260,6 +281,12 @@ class EventSourceMappingEmulator:
                     self._function.leave(turn)
                 self._count(dropped=1)
                 return failed([message.message_id for message in payload.messages], "throttled")
+
+    def _remember(self, messages: Sequence[PolledMessage], *, until: float) -> None:
+        with self._changed:
+            now = self._clock()
+            kept = [one for one in self._failed if one[0] > now]
+            self._failed = kept + [(until, message) for message in messages]
 
     def _wait_for_slot(self, batch: Batch[PolledMessage], seconds: float) -> SlotWait | None:
         """Wait for the next try, or until a slot is kept for this batch or the mapping stops."""

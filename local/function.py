@@ -159,6 +159,11 @@ class DeployedFunction:
         return self._template.task_root
 
     @property
+    def generation(self) -> int:
+        """Number of its code and settings: another one has environments of its own."""
+        return self._generation
+
+    @property
     def environments(self) -> tuple[ExecutionEnvironment, ...]:
         """Every environment there is, warm or busy, for tests that kill one."""
         with self._lock:
@@ -204,15 +209,54 @@ class DeployedFunction:
             self._settings = settings
             self._slots.offer(settings.reserved_concurrency)
         if not same:
-            self.run_code(task_root)
+            self._switch(self._environment_settings(settings, task_root))
 
-    def run_code(self, task_root: Path) -> None:
-        """Run this code from the next invocation on."""
+    def run_code(self, task_root: Path) -> str | None:
+        """Run this code from the next invocation on; if it can't be imported, go on with the old one and return why."""
+        template = self._environment_settings(self._settings, task_root)
+        environment, fault = self._started(template)
+        if fault is None:
+            self._switch(template)
+            self._keep_warm(environment, template)
+        return fault
+
+    def start(self) -> bool:
+        """Start an environment ahead of the first invocation; return whether it started, or else log why not."""
+        template = self._template
+        environment, fault = self._started(template)
+        if fault is None:
+            self._keep_warm(environment, template)
+        else:
+            self._write_line(self.name, f"Init failed: {fault}")
+        return fault is None
+
+    def _started(self, template: EnvironmentSettings) -> tuple[ExecutionEnvironment, str | None]:
+        """Return a started environment, or a closed one and why it does not start."""
+        environment = self._environment(template)
+        fault: str | None = "interrupted"
+        try:
+            fault = environment.start()
+        finally:
+            if fault is not None:
+                environment.close()
+        return environment, fault
+
+    def _switch(self, template: EnvironmentSettings) -> None:
         with self._lock:
-            self._template = self._environment_settings(self._settings, task_root)
+            self._template = template
             self._generation += 1
             stale, self._warm = self._warm, []
         for environment in stale:
+            environment.close()
+
+    def _keep_warm(self, environment: ExecutionEnvironment, template: EnvironmentSettings) -> None:
+        with self._lock:
+            # A deploy or the end may have come meanwhile.
+            current = template is self._template and not self._closed
+            if current:
+                self._made[environment] = self._generation
+                self._warm.append(environment)
+        if not current:
             environment.close()
 
     def close(self) -> None:
@@ -248,12 +292,13 @@ class DeployedFunction:
             return environment
 
     def _make(self) -> ExecutionEnvironment:
-        name = self._settings.name
-        environment = ExecutionEnvironment(
-            self._template, write_line=lambda line: self._write_line(name, line)
-        )
+        environment = self._environment(self._template)
         self._made[environment] = self._generation
         return environment
+
+    def _environment(self, template: EnvironmentSettings) -> ExecutionEnvironment:
+        name = self._settings.name
+        return ExecutionEnvironment(template, write_line=lambda line: self._write_line(name, line))
 
     def _give_back(self, environment: ExecutionEnvironment) -> None:
         with self._lock:

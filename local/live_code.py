@@ -45,19 +45,26 @@ class LiveCode:
                     self._folders.append((function, folder, function.task_root))
                     break
 
-    def run(self, changed: Sequence[str]) -> list[str]:
+    def run(self, changed: Sequence[str]) -> dict[str, str | None]:
         """
-        Run the changed files in the functions of their folders; return the names of these functions.
+        Run the changed files in the functions of their folders.
 
         A change of its requirements needs pip, so its function waits for the deploy.
+
+        Returns:
+            Why the code can't be imported, None if it runs, by the name of each function.
         """
-        updated = []
+        faults = {}
         for function, folder, task_root in self._folders:
             inside = [self._app / name for name in changed if (self._app / name).is_relative_to(folder)]
             if inside and not any(path.name == _PACKAGES for path in inside):
-                function.run_code(self._copy(task_root, folder))
-                updated.append(function.name)
-        return updated
+                faults[function.name] = function.run_code(self._copy(task_root, folder))
+        return faults
+
+    def is_all(self, changed: Iterable[str]) -> bool:
+        """Whether the changed files are all in folders of functions, so that a deploy has nothing else to change."""
+        folders = [folder for _, folder, _ in self._folders]
+        return all(any((self._app / name).is_relative_to(folder) for folder in folders) for name in changed)
 
     def _copy(self, task_root: Path, folder: Path) -> Path:
         """Return a new folder with the deployed code and the files of the function's folder as they are now."""

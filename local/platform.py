@@ -201,6 +201,11 @@ class Platform:
             self._follow_streams(deployed)
             self._follow_schedules(deployed)
 
+    def give_back_failed(self, function: DeployedFunction) -> int:
+        """Make the messages of a function's failed invocations visible now, for changed code; return their number."""
+        mappings = list(self._mappings.values())
+        return sum(one.give_back_failed() for one in mappings if one.function is function)
+
     def _follow(self) -> None:
         while not self._stopped.wait(_FOLLOW_EVERY.total_seconds()):
             try:

@@ -5,6 +5,7 @@ Speaks the JSON protocol of SQS over connections of its own: a call of boto3 cos
 millisecond and a half, more than the server needs for it, and a mapping makes two calls a batch.
 """
 
+import contextlib
 import http.client
 import json
 import threading
@@ -28,7 +29,7 @@ class PollError(RuntimeError):
 
 class SqsQueue:
     """
-    Receive and delete, the two calls a mapping makes; each thread has its own connection.
+    Receive and delete, the two calls of a mapping, and return messages; each thread has its own connection.
 
     Args:
         endpoint_url: of the AWS server.
@@ -71,6 +72,17 @@ class SqsQueue:
         ]
         answer = self._call("DeleteMessageBatch", QueueUrl=self.url, Entries=entries)
         return len(answer.get("Failed") or ())
+
+    def give_back(self, messages: Sequence[PolledMessage]) -> int:
+        """Make the messages visible; answers how many were not visible yet."""
+        given_back = 0
+        for message in messages:
+            # The receive may be over: another one has the message, or it is visible.
+            with contextlib.suppress(PollError):
+                handle = {"ReceiptHandle": message.receipt_handle, "VisibilityTimeout": 0}
+                self._call("ChangeMessageVisibility", QueueUrl=self.url, **handle)
+                given_back += 1
+        return given_back
 
     def close(self) -> None:
         """Close the connections of all threads, once none of them calls any more."""

@@ -8,7 +8,7 @@ import re
 import shlex
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
@@ -24,6 +24,7 @@ from lanes.errors import ConfigurationError
 from .account import without_aws_settings
 from .changes import Files
 from .deploy import CdkApp, DeployError
+from .function import DeployedFunction
 from .interrupts import interrupt_once
 from .live_code import LiveCode
 from .platform import Platform
@@ -67,13 +68,14 @@ def serve(
     except DeployError as error:
         raise UsageError([str(error)], source="FOLDER") from error
     build = build_folder(folder)
+    troubles = FunctionTroubles(sys.stderr, build / "logs")
     platform = Platform(
         app=app,
         port=port,
         seed=seed,
         unknowns=unknowns_of(variants) if variants else None,
         figures=True,
-        on_line=FunctionTroubles(sys.stderr, build / "logs"),
+        on_line=troubles,
         build_directory=build,
     )
     interrupt_once()
@@ -88,7 +90,7 @@ def serve(
             record(_variables(addresses))
             typer.echo(json.dumps(addresses) if as_json else _explain(addresses, build))
             up = True
-            follow_changes(app, platform, deployed, LiveCode(folder, build / "code"))
+            Changes(app, platform, troubles, LiveCode(folder, build / "code")).follow(deployed)
     except (ServerError, DeployError) as error:
         raise ConfigurationError([str(error)], source="lanes local") from error
     except KeyboardInterrupt:
@@ -100,27 +102,87 @@ def _deploying(folder: Path) -> contextlib.AbstractContextManager[None]:
     return busy(lambda: f"deploying {folder}, {time.monotonic() - began:.0f} s ...")
 
 
-def follow_changes(app: CdkApp, platform: Platform, deployed: Files, live: LiveCode) -> NoReturn:
-    """Run changed code and deploy it whenever the app's files differ from those deployed; print how long it took."""
-    live.find(platform.functions, deployed.times)
-    while True:
-        time.sleep(_LOOK_EVERY)
-        now, looked_at = Files.of(app.directory), time.time()
-        changed = now.changed_since(deployed)
-        if not changed:
-            continue
-        deployed = now
-        saved_at = max([now.times.get(name, 0.0) for name in changed] + [looked_at - _LOOK_EVERY])
-        for function in live.run(changed):
-            say(f"{', '.join(changed)}: live in {function} {time.time() - saved_at:.1f} s after you saved")
+class Changes:
+    """
+    Runs changed code, and deploys the app again when its files change; prints how long it took.
+
+    Args:
+        app: the app.
+        platform: where it is deployed.
+        troubles: prints the faults of its functions.
+        live: runs changed code before its deploy.
+    """
+
+    def __init__(self, app: CdkApp, platform: Platform, troubles: "FunctionTroubles", live: LiveCode) -> None:
+        self._app = app
+        self._platform = platform
+        self._troubles = troubles
+        self._live = live
+        self._generations: dict[str, int] = {}
+
+    def follow(self, deployed: Files) -> NoReturn:
+        """Follow changes since this deploy."""
+        self.take_deploy(deployed)
+        while True:
+            time.sleep(_LOOK_EVERY)
+            now, looked_at = Files.of(self._app.directory), time.time()
+            changed = now.changed_since(deployed)
+            if changed:
+                deployed = now
+                saved_at = max([now.times.get(name, 0.0) for name in changed] + [looked_at - _LOOK_EVERY])
+                self.take(changed, now, saved_at=saved_at)
+
+    def take(self, changed: Sequence[str], files: Files, *, saved_at: float) -> None:
+        """
+        Run and deploy a change, unless it can't be imported: then the earlier code runs on.
+
+        Args:
+            changed: the names of the changed files.
+            files: all files.
+            saved_at: the time of the change.
+        """
+        names = ", ".join(changed)
+        functions, faults = self._platform.functions, self._live.run(changed)
+        for name, fault in faults.items():
+            if fault is None:
+                say(f"{names}: live in {name} {time.time() - saved_at:.1f} s after you saved")
+                self._retry(functions[name])
+            else:
+                say(f"{names}: not live, {name} runs its earlier code: {fault}")
+        if any(faults.values()) and self._live.is_all(changed):
+            say(f"not deployed: {names}; save a file to try again")
+            return
         try:
-            with _deploying(app.directory):
-                platform.deploy(app)
+            with _deploying(self._app.directory):
+                self._platform.deploy(self._app)
         except DeployError as error:
-            say(f"{error}\nnot deployed: {', '.join(changed)}; save a file to try again")
+            say(f"{error}\nnot deployed: {names}; save a file to try again")
         else:
-            live.find(platform.functions, now.times)
-            say(f"{', '.join(changed)}: deployed {time.time() - saved_at:.1f} s after you saved")
+            say(f"{names}: deployed {time.time() - saved_at:.1f} s after you saved")
+            self.take_deploy(files, live=faults)
+
+    def take_deploy(self, files: Files, *, live: Collection[str] = ()) -> None:
+        """
+        Start the functions that have changed: one that can't start shows it now, not with its first message.
+
+        Args:
+            files: all files.
+            live: names of functions that ran the change before, so that their messages have been tried again.
+        """
+        functions = self._platform.functions
+        self._live.find(functions, files.times)
+        for function in functions.values():
+            if self._generations.get(function.name) != function.generation:
+                self._troubles.forget(function.name)
+                if function.start() and function.name not in live:
+                    self._retry(function)
+        self._generations = {function.name: function.generation for function in functions.values()}
+
+    def _retry(self, function: DeployedFunction) -> None:
+        """Return messages that other code of the function has failed on."""
+        given_back = self._platform.give_back_failed(function)
+        if given_back:
+            say(f"{function.name}: messages of failed invocations that are visible again: {given_back}")
 
 
 class FunctionTroubles:
@@ -140,8 +202,15 @@ class FunctionTroubles:
         found = _TROUBLE.search(line)
         if found and (function_name, found[0]) not in self._told:
             self._told.add((function_name, found[0]))
-            self._stream.write(f"{function_name}: {found[0]}\n  see {self._logs / f'{function_name}.log'}\n")
+            self._stream.write(
+                f"{function_name}: {found[0]}\n  see {self._logs / f'{function_name}.log'}\n"
+                "  its messages return when their visibility timeout ends, or at once when you save a correction\n"
+            )
             self._stream.flush()
+
+    def forget(self, function_name: str) -> None:
+        """Print the faults of a function again, since its code is another one."""
+        self._told = {one for one in self._told if one[0] != function_name}
 
 
 def describe(platform: Platform) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import threading
 from dataclasses import replace
 from datetime import timedelta
@@ -41,13 +42,15 @@ def handle(event, context):
 def function(tmp_path):
     """A deployed function with one reserved slot."""
     (tmp_path / "app.py").write_text(SOURCE)
+    lines = []
     deployed = DeployedFunction(
         SETTINGS,
         task_root=tmp_path,
         endpoint_url="http://127.0.0.1:9",
         machine=os.environ,
-        write_line=lambda _name, _line: None,
+        write_line=lambda _name, line: lines.append(line),
     )
+    deployed.lines = lines
     yield deployed
     deployed.close()
 
@@ -124,6 +127,52 @@ def test_an_invocation_under_way_ends_in_its_old_environment(function, tmp_path)
     assert old["stage"] == "first"
     assert _call(function)["pid"] != old["pid"]
     assert len(function.environments) == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "fault"),
+    [
+        ("def handle(event, context)\n    pass\n", r"SyntaxError: .* \(app.py, line 1\)"),
+        ("def handle(event, context):\n    pass\nhandel\n", r"NameError: .*'handel'.* \(app.py, line 3\)"),
+        ("import no_such_module\n", r"Unable to import module 'app': No module named 'no_such_module'"),
+    ],
+)
+def test_code_that_cannot_be_imported_does_not_replace_what_runs(function, tmp_path, source, fault):
+    """The reason names the place in the function's code."""
+    before = _call(function)
+    changed = tmp_path / "changed"
+    changed.mkdir()
+    (changed / "app.py").write_text(source)
+
+    assert re.search(fault, function.run_code(changed))
+    assert _call(function)["pid"] == before["pid"]
+    assert function.task_root == tmp_path
+
+
+def test_changed_code_is_started_before_its_first_invocation(function, tmp_path):
+    """The process that has imported it takes the event."""
+    _call(function)
+    changed = tmp_path / "changed"
+    changed.mkdir()
+    (changed / "app.py").write_text(SOURCE)
+
+    assert function.run_code(changed) is None
+    (started,) = function.environments
+    assert _call(function)["pid"] == started.pid
+
+
+def test_a_function_that_is_started_ahead_has_a_warm_process_or_a_reason_in_its_log(function, tmp_path):
+    """As at its first invocation."""
+    assert function.start()
+    (started,) = function.environments
+    assert _call(function)["pid"] == started.pid
+
+    (tmp_path / "app.py").write_text("handel\n")
+    function.update(replace(SETTINGS, code_sha256="second"), task_root=tmp_path)
+
+    assert not function.start()
+    assert not function.environments
+    assert function.lines[-1] == "Init failed: NameError: name 'handel' is not defined (app.py, line 1)"
 
 
 def test_a_deploy_that_only_changes_concurrency_keeps_warm_environments(function, tmp_path):

@@ -15,6 +15,7 @@ from local.environment import Invocation
 from local.event_source_mapping import EventSourceMappingEmulator
 from local.model.queue_mapping import PolledMessage, QueueMapping
 from local.polled_queue import PollError
+from tests.support.waiting import until
 
 SETTINGS = MappingSettings(maximum_concurrency=2, reports_failures=True)
 QUICK = ThrottleBackoff(initial=timedelta(milliseconds=1), longest=timedelta(milliseconds=2), jitter=0)
@@ -59,6 +60,10 @@ class _ListQueue:
             self.deleted += [one.message_id for one in messages]
             self._changed.notify_all()
         return 0
+
+    def give_back(self, messages):
+        self.put(*(one.message_id for one in messages))
+        return len(messages)
 
     def close(self):
         self.closed = True
@@ -283,3 +288,30 @@ def test_a_dropped_answer_is_said_once(run, caplog, payload, settings, said):
 
     lines = [record.getMessage() for record in caplog.records]
     assert len([line for line in lines if "jobs.fifo returned nothing" in line]) == said
+
+
+def test_messages_of_a_failed_invocation_return_for_changed_code(run):
+    """Once, and only those that are not handled; the others have come back by themselves."""
+    queue, broken = _ListQueue(), threading.Event()
+    broken.set()
+    function = _ScriptedFunction(
+        lambda _: Invocation(function_error="Unhandled") if broken.is_set() else _returns({})
+    )
+    queue.put("a", "b")
+    mapping = run(queue, function)
+    until(lambda: mapping.counters()["errors"] == 1)
+    broken.clear()
+
+    assert mapping.give_back_failed() == 2
+    queue.wait_for_deleted(2)
+    assert mapping.give_back_failed() == 0
+
+
+def test_messages_that_are_visible_again_are_not_returned(run):
+    """Another receive may have them."""
+    queue, function = _ListQueue(), _ScriptedFunction(lambda _: Invocation(function_error="Unhandled"))
+    queue.put("a")
+    mapping = run(queue, function, visibility_timeout=timedelta(0))
+    until(lambda: mapping.counters()["errors"] == 1)
+
+    assert mapping.give_back_failed() == 0

@@ -239,7 +239,8 @@ def test_code_that_does_not_load_is_an_error_of_each_invocation(make, lines, sou
     answers = [_invoke(environment) for _ in range(2)]
 
     assert [(answer["errorType"], error) for answer, error in answers] == [(error_type, "Unhandled")] * 2
-    expected = f"Init failed: {error_type}: {answers[0][0]['errorMessage']}"
+    place = " (app.py, line 1)" if error_type in ("NameError", "ValueError") else ""
+    expected = f"Init failed: {error_type}: {answers[0][0]['errorMessage']}{place}"
     assert [line for line in lines.seen if line.startswith("Init failed")] == [expected] * 2
 
 

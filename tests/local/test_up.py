@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import PIPE
@@ -18,11 +19,12 @@ from lanes.config.deployment import Deployment, LaneQueues
 from lanes.errors import ConfigurationError
 from local.account import connection_variables
 from local.changes import Files
+from local.deploy import CdkApp
 from local.deployed import make_client
 from local.live_code import LiveCode
 from local.state import build_folder, claimed, running
 from local.unknowns import unknowns_of, variant_names
-from local.up import FunctionTroubles, _explain, describe
+from local.up import Changes, FunctionTroubles, _explain, describe
 from tests.support.command import ROOT, Typed
 
 FIFO = {"FifoQueue": "true"}
@@ -109,7 +111,10 @@ def test_a_function_in_trouble_is_told_once(line, told):
         tell("Orders", line)
     tell("Orders", "shipping order 7")
 
-    assert stream.getvalue() == f"Orders: {told}\n  see /an/app/build/local/logs/Orders.log\n"
+    assert stream.getvalue() == (
+        f"Orders: {told}\n  see /an/app/build/local/logs/Orders.log\n"
+        "  its messages return when their visibility timeout ends, or at once when you save a correction\n"
+    )
 
 
 def test_variants_are_those_of_the_simulator_that_this_machine_can_show():
@@ -283,7 +288,7 @@ def test_changed_code_runs_without_a_deploy(app, tmp_path_factory):
     (app / "function" / "handler.py").write_text("A = 2\n")
     (app / "function" / "more.py").write_text("C = 1\n")
 
-    assert live.run(["function/handler.py", "function/more.py"]) == ["Orders"]
+    assert live.run(["function/handler.py", "function/more.py"]) == {"Orders": None}
     (code,) = function.ran
     assert {path.name: path.read_text() for path in code.iterdir()} == {
         "handler.py": "A = 2\n",
@@ -300,13 +305,57 @@ def test_a_change_beyond_the_code_of_a_function_waits_for_the_deploy(app, change
     live = LiveCode(app, app / "build")
     live.find({"Orders": function}, Files.of(app).times)
 
-    assert live.run([changed]) == []
+    assert live.run([changed]) == {}
     assert function.ran == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "more", "deploys"),
+    [(None, [], 1), ("SyntaxError: x", [], 0), ("SyntaxError: x", ["lanes.toml"], 1)],
+)
+def test_code_that_cannot_be_imported_is_neither_live_nor_deployed(app, capsys, fault, more, deploys):
+    """A change of other files may be the other half of it, and its deploy decides."""
+    function = Function(task_root=app / "function", fault=fault)
+    platform = Running({"Orders": function})
+    changes = Changes(
+        CdkApp(directory=app), platform, FunctionTroubles(io.StringIO(), app), LiveCode(app, app / "build")
+    )
+    changes.take_deploy(Files.of(app))
+    capsys.readouterr()
+
+    changes.take(["function/handler.py", *more], Files.of(app), saved_at=0.0)
+
+    said = capsys.readouterr().err
+    assert len(platform.deploys) == deploys
+    assert ("not live, Orders runs its earlier code: SyntaxError: x" in said) == (fault is not None)
+    assert ("live in Orders" in said) == (fault is None)
+    assert ("not deployed: function/handler.py; save" in said) == (not deploys)
+    assert ("Orders: messages of failed invocations that are visible again: 2" in said) == (fault is None)
+
+
+def test_a_deploy_starts_the_functions_that_it_changed(app):
+    """One that can't start shows it at once, and each deploy anew; messages that failed before are tried again."""
+    stream = io.StringIO()
+    troubles = FunctionTroubles(stream, app)
+    function = Function(
+        task_root=app / "function", on_start=lambda: troubles("Orders", "Init failed: NameError")
+    )
+    platform = Running({"Orders": function})
+    changes = Changes(CdkApp(directory=app), platform, troubles, LiveCode(app, app / "build"))
+
+    changes.take_deploy(Files.of(app))
+    changes.take_deploy(Files.of(app))
+    assert stream.getvalue().count("Init failed") == 1
+
+    function.generation += 1
+    changes.take_deploy(Files.of(app))
+    assert stream.getvalue().count("Init failed") == 2
+    assert platform.given_back == ["Orders", "Orders"]
 
 
 @dataclass
 class Function:
-    """A deployed function, as far as its code goes."""
+    """A deployed function, as far as its code is concerned."""
 
     task_root: Path
     ran: list = field(default_factory=list)
@@ -314,6 +363,30 @@ class Function:
     settings: SimpleNamespace = field(
         default_factory=lambda: SimpleNamespace(handler="handler.lambda_handler")
     )
+    fault: str | None = None
+    on_start: Callable[[], None] = lambda: None
+    generation: int = 0
 
     def run_code(self, task_root):
         self.ran.append(task_root)
+        return self.fault
+
+    def start(self):
+        self.on_start()
+        return True
+
+
+@dataclass
+class Running:
+    """A platform, as far as a change of its app is concerned."""
+
+    functions: dict
+    deploys: list = field(default_factory=list)
+    given_back: list = field(default_factory=list)
+
+    def deploy(self, app):
+        self.deploys.append(app)
+
+    def give_back_failed(self, function):
+        self.given_back.append(function.name)
+        return 2
