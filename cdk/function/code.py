@@ -8,7 +8,7 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import jsii
@@ -25,6 +25,16 @@ TESTS = "tests"
 """The folder of your tests, at the top of the function folder."""
 RUNTIME_COMMAND = f"python{PYTHON}"
 TASK_ROOT = "/var/task"
+_CHECK = """
+import sys
+for file in sys.argv[1:]:
+    try:
+        with open(file, "rb") as source:
+            compile(source.read(), file, "exec")
+    except SyntaxError as error:
+        sys.exit(f"{file}, line {error.lineno}: {type(error).__name__}: {error.msg}")
+"""
+"""A program that names the first file that isn't Python."""
 
 
 def consumer_code(folder: str | Path) -> lambda_.Code:
@@ -36,8 +46,8 @@ def consumer_code(folder: str | Path) -> lambda_.Code:
     (Python 3.14 on arm64). Of this library the asset has the modules that your code imports. The same content gives the
     same asset, so Lambda gets a new version only when something changed: pin your requirements.
 
-    If ``python3.14`` is on the path, the asset has bytecode as well: Lambda can't write any, so without it each cold
-    start compiles every module that it imports.
+    A module with a syntax error is refused. If ``python3.14`` is on the path, the asset has bytecode as well: Lambda
+    can't write any, so without it each cold start compiles every module that it imports.
 
     Args:
         folder: The folder with the module of your Lambda handler.
@@ -46,7 +56,8 @@ def consumer_code(folder: str | Path) -> lambda_.Code:
         Code for :class:`PriorityConsumer`.
 
     Raises:
-        FileNotFoundError: There is no such folder.
+        FileNotFoundError: There is no such folder, or a link in it leads nowhere.
+        RuntimeError: A module of the folder has a syntax error.
 
     """
     source = Path(folder).resolve()
@@ -54,6 +65,8 @@ def consumer_code(folder: str | Path) -> lambda_.Code:
         raise FileNotFoundError(
             f"the function folder {source} doesn't exist; give the folder that holds handler.py"
         )
+    # Here and not when it is bundled: there the error would come with pages of the CDK's own frames.
+    _check_syntax([file for place, file in _files(source) if _is_module(place)])
     return lambda_.Code.from_asset(
         str(source),
         # The hash of the output, so that file times and paths of this machine do not cause a deployment.
@@ -129,9 +142,43 @@ def _files(
             raise FileNotFoundError(f"the link {path} leads to {path.readlink()}, which doesn't exist")
 
 
+def _is_module(place: Path) -> bool:
+    """Whether a file can be imported; others may be templates."""
+    return place.suffix == ".py" and all(part.isidentifier() for part in place.with_suffix("").parts)
+
+
+def _check_syntax(files: Sequence[Path]) -> None:
+    """
+    Refuse modules that the function could not import.
+
+    They are compiled, not imported: variables, packages and rights of the function are not those of this machine.
+
+    Raises:
+        RuntimeError: One has a syntax error.
+
+    """
+    python = _runtime() or sys.executable
+    outcome = subprocess.run(
+        [python, "-I", "-c", _CHECK, *map(str, files)], capture_output=True, text=True, check=False
+    )
+    if outcome.returncode:
+        ours = f"{sys.version_info.major}.{sys.version_info.minor}"
+        other = (
+            ""
+            if _runtime()
+            else f"; this is Python {ours}: if Python {PYTHON} allows it, put {RUNTIME_COMMAND} on the path"
+        )
+        raise RuntimeError(f"the function can't import {outcome.stderr.strip()}{other}")
+
+
+def _runtime() -> str | None:
+    """Return the function's Python, if this machine has it."""
+    return sys.executable if sys.version.startswith(f"{PYTHON}.") else shutil.which(RUNTIME_COMMAND)
+
+
 def _compile(target: Path) -> None:
     """Write bytecode for the function's Python, if this machine has it."""
-    python = sys.executable if sys.version.startswith(f"{PYTHON}.") else shutil.which(RUNTIME_COMMAND)
+    python = _runtime()
     if python is None:
         sys.stderr.write(
             f"{RUNTIME_COMMAND} is not on the path, so the asset has no bytecode and cold starts take longer\n"

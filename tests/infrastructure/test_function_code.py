@@ -414,6 +414,22 @@ def test_the_pinned_packages_are_those_of_the_repository():
     assert {*packages.LIBRARY_REQUIREMENTS} <= pinned
 
 
+def test_a_module_with_a_syntax_error_is_refused_with_its_line(folder, monkeypatch):
+    """Before the deploy, which would take messages to it; also if only another Python can judge it."""
+    (folder / "orders.py").write_text("def ship(order)\n    pass\n")
+    (folder / "{{name}}.py").write_text("a template\n")
+
+    with pytest.raises(RuntimeError, match=r"can't import .*/orders\.py, line 1: SyntaxError: expected ':'"):
+        consumer_code(folder)
+
+    monkeypatch.setattr(code, "PYTHON", "3.99")
+    monkeypatch.setattr(code, "RUNTIME_COMMAND", "no-such-python")
+    with pytest.raises(RuntimeError, match=r"if Python 3\.99 allows it, put no-such-python on the path"):
+        consumer_code(folder)
+    (folder / "orders.py").unlink()
+    assert consumer_code(folder)
+
+
 def test_a_folder_that_doesnt_exist_is_refused():
     """The text says which folder is meant."""
     with pytest.raises(
