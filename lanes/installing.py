@@ -40,5 +40,7 @@ def _source() -> str:
         recorded = json.loads(metadata.distribution(NAME).read_text("direct_url.json") or "{}")
     except (metadata.PackageNotFoundError, ValueError):
         recorded = {}
-    kind = recorded.get("vcs_info", {}).get("vcs")
-    return f"{kind}+{recorded['url']}" if kind else str(recorded.get("url", f"file://{CHECKOUT}"))
+    source = recorded.get("vcs_info")
+    if source:
+        return f"{source['vcs']}+{recorded['url']}@{source['commit_id']}"
+    return str(recorded.get("url", f"file://{CHECKOUT}"))

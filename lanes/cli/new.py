@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 # (API_CreateStack). Its queues and alarms put more behind it.
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,39}")
 SUFFIX = ".template"
+UNSHARED = """\
+# This place is on your machine alone. For your colleagues and CI, name one that they can reach too, for example
+# priority-lanes[local,testing] @ git+https://git.example.com/team/priority-lanes@COMMIT
+"""
 
 
 def new(
@@ -46,7 +50,9 @@ def new(
         raise UsageError(
             [f"{folder} exists and is not an empty folder; give the name of a new one"], source="FOLDER"
         )
-    values = {"name": name, "stack": name, "requirement": requirement("local", "testing")}
+    wanted = requirement("local", "testing")
+    note = UNSHARED if "@ file:" in wanted else ""
+    values = {"name": name, "stack": name, "requirement": note + wanted}
     try:
         for path, text in _contents(files("lanes.cli").joinpath("template"), Path()):
             target = folder / path

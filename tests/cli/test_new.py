@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import tomllib
 
 import pytest
 
@@ -29,7 +30,10 @@ def test_a_new_app_has_all_that_it_needs(typed, tmp_path):
     assert done.returncode == 0, done.stderr
     assert {path.relative_to(made).as_posix() for path in made.rglob("*") if path.is_file()} == FILES
     assert 'os.environ.get("LANES_STACK", "shop")' in (made / "send.py").read_text()
-    assert (made / "requirements.txt").read_text() == f"priority-lanes[local,testing] @ {ROOT.as_uri()}\n"
+    *notes, requirement = (made / "requirements.txt").read_text().splitlines()
+    assert requirement == f"priority-lanes[local,testing] @ {ROOT.as_uri()}"
+    assert "For your colleagues and CI, name one that they can reach too" in notes[0]
+    assert all(note.startswith("# ") for note in notes)
     assert not [path for path in made.rglob("*") if path.is_file() and "$" in path.read_text()]
     assert "next: lanes local up" in done.stderr
 
@@ -37,7 +41,7 @@ def test_a_new_app_has_all_that_it_needs(typed, tmp_path):
 def test_the_test_of_a_new_app_passes(typed, tmp_path):
     """As a user runs it, and it is formatted and correct."""
     typed("new", str(tmp_path / "shop"))
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "lanes.testing.plugin", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     done = subprocess.run(
         command,
         cwd=tmp_path / "shop",
@@ -62,6 +66,15 @@ def test_the_test_of_a_new_app_passes(typed, tmp_path):
 
     assert "1 passed" in done.stdout, done.stdout + done.stderr
     assert checked.returncode == 0, checked.stdout
+
+
+def test_the_extra_of_the_quickstart_brings_the_command_and_the_page():
+    """It has you run `lanes ui` too."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+
+    assert "priority-lanes[cdk,ui]" in extras["local"]
+    assert {*extras["cli"]} <= {*extras["ui"]}
 
 
 def test_an_empty_folder_is_filled(typed, tmp_path):
@@ -113,7 +126,10 @@ def test_a_released_library_is_required_by_its_name(monkeypatch):
     ("recorded", "place"),
     [
         ('{"url": "file:///src/lanes", "dir_info": {}}', "file:///src/lanes"),
-        ('{"url": "https://git.example/lanes", "vcs_info": {"vcs": "git"}}', "git+https://git.example/lanes"),
+        (
+            '{"url": "https://git.example/lanes", "vcs_info": {"vcs": "git", "commit_id": "5f3a"}}',
+            "git+https://git.example/lanes@5f3a",
+        ),
         (None, "file:///path/to/priority-lanes"),
     ],
 )
