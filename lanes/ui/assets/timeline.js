@@ -1,7 +1,7 @@
 // The timeline: a band for each lane, and bars for what CloudWatch counts by the minute, over one axis of time.
 
 import { announce, el, svg } from "./dom.js";
-import { clock, count, milliseconds, rate } from "./format.js";
+import { clock, count, milliseconds, rate, UNKNOWN } from "./format.js";
 
 const AREA = 58;
 const BARS = 42;
@@ -15,7 +15,7 @@ export function pointsOf(index, minutes, samples) {
   const sampled = new Set(samples.map((sample) => Math.floor(sample.at / 60)));
   const others = minutes
     .filter((one) => !sampled.has(Math.floor(one.at / 60)) && one.waiting !== null)
-    .map((one) => ({ at: one.at + 30, waiting: one.waiting, held: one.in_flight ?? 0, parked: 0, step: 60 }));
+    .map((one) => ({ at: one.at, waiting: one.waiting, held: one.in_flight ?? 0, parked: 0, step: 60 }));
   return others.concat(samples.map((sample) => {
     const [waiting, inFlight, parked] = sample.counts[index];
     const aside = Math.min(parked ?? 0, inFlight);
@@ -104,14 +104,14 @@ export class Timeline {
 
   #area(points, index, top) {
     const seen = this.#thinned(points.filter((one) => one.at >= this.from - Math.max(this.gap, 2 * one.step) && one.at <= this.to));
-    const most = Math.max(1, ...seen.map((one) => one.held + one.parked + one.waiting));
-    const y = (value) => top + AREA - (value / most) * (AREA - 16);
+    const peak = Math.max(0, ...seen.map(total));
+    const y = (value) => top + AREA - (value / Math.max(1, peak)) * (AREA - 16);
     const known = runs(seen, this.gap);
-    const layers = LAYERS.map((layer, index) => {
-      const below = (one) => LAYERS.slice(0, index).reduce((sum, name) => sum + one[name], 0);
+    const layers = LAYERS.map((layer, height) => {
+      const below = (one) => LAYERS.slice(0, height).reduce((sum, name) => sum + one[name], 0);
       const path = known.map((run) => {
-        const up = run.map((one) => `${this.#x(one.at).toFixed(1)},${y(below(one) + one[layer]).toFixed(1)}`);
-        const back = run.map((one) => `${this.#x(one.at).toFixed(1)},${y(below(one)).toFixed(1)}`).reverse();
+        const up = this.#steps(run, (one) => y(below(one) + one[layer]));
+        const back = this.#steps(run, (one) => y(below(one))).reverse();
         return `M${up.join("L")}L${back.join("L")}Z`;
       }).join("");
       return svg("path", { class: layer, d: path, fill: layer === "parked" ? `url(#hatch-${index})` : null });
@@ -122,7 +122,13 @@ export class Timeline {
       svg("line", { class: "unknown", x1: 0, x2: this.width, y1: top + AREA, y2: top + AREA }),
       known.map((run) => svg("line", { class: "base", x1: this.#x(run[0].at), x2: this.#x(run.at(-1).at), y1: top + AREA, y2: top + AREA })),
       svg("text", { class: "name", x: 0, y: top + 10 }, this.lanes[index].name),
-      svg("text", { class: "scale", x: this.width, y: top + 10, "text-anchor": "end" }, `peak ${count(most)}`));
+      svg("text", { class: "scale", x: this.width, y: top + 10, "text-anchor": "end" }, `peak ${seen.length ? count(peak) : UNKNOWN}`));
+  }
+
+  /** Points of a line on which each count holds until the next one: no message waits by half. */
+  #steps(run, y) {
+    const point = (at, one) => `${this.#x(at).toFixed(1)},${y(one).toFixed(1)}`;
+    return run.flatMap((one, index) => [...(index ? [point(one.at, run[index - 1])] : []), point(one.at, one)]);
   }
 
   #bars({ title, points, write }, top) {
@@ -142,7 +148,7 @@ export class Timeline {
       svg("line", { class: "unknown", x1: 0, x2: this.width, y1: top + BARS, y2: top + BARS }),
       seen.map((one) => svg("line", { class: "base", x1: this.#x(one.at), x2: this.#x(one.at + 60), y1: top + BARS, y2: top + BARS })),
       svg("text", { class: "name", x: 0, y: top + 10 }, title),
-      svg("text", { class: "scale", x: this.width, y: top + 10, "text-anchor": "end" }, `peak ${write(most)}`));
+      svg("text", { class: "scale", x: this.width, y: top + 10, "text-anchor": "end" }, `peak ${seen.length ? write(most) : UNKNOWN}`));
   }
 
   #marks(bottom) {
@@ -193,7 +199,7 @@ export class Timeline {
     this.line.setAttribute("x1", x);
     this.line.setAttribute("x2", x);
     this.line.setAttribute("visibility", "visible");
-    const rows = this.areas.map((points, index) => this.#words(nearest(points, at, this.gap), index));
+    const rows = this.areas.map((points, index) => this.#words(countAt(points, at, this.gap), index));
     const minute = this.bars.map(({ title, points, write }) => {
       const found = points.find((one) => one.at <= at && at < one.at + 60);
       return found ? el("div", {}, `${title}: `, found.values
@@ -231,15 +237,16 @@ function runs(points, gap) {
     found.at(-1).push(one);
     last = one;
   }
-  return found.map((run) => (run.length === 1 ? [run[0], { ...run[0], at: run[0].at + gap / 4 }] : run));
+  return found.map((run) => {
+    const end = run.at(-1);
+    return [...run, { ...end, at: end.at + (end.step || (run.length === 1 ? gap / 4 : 0)) }];
+  });
 }
 
-function nearest(points, at, gap) {
-  let best = null;
-  for (const one of points) {
-    if (!best || Math.abs(one.at - at) < Math.abs(best.at - at)) best = one;
-  }
-  return best && Math.abs(best.at - at) <= Math.max(gap, best.step) ? best : null;
+/** The count that holds at a time. */
+function countAt(points, at, gap) {
+  const last = points.findLast((one) => one.at <= at);
+  return last && at - last.at <= Math.max(gap, last.step) ? last : null;
 }
 
 export const BAR_BANDS = [
