@@ -1,8 +1,13 @@
-"""The help of each verb: its paragraphs, wrapped once by the terminal, and examples."""
+"""The help of each verb: its paragraphs, wrapped once by the terminal, and examples; and the order of the verbs."""
 
 from __future__ import annotations
 
 from typing import Any
+
+FIRST = (
+    "status", "send", "dead-letters", "trace", "pause", "resume", "prioritize", "cancel", "work", "local",
+)  # fmt: skip
+"""The verbs for every day, which `lanes --help` shows first."""
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "new": ("lanes new shop",),
@@ -88,3 +93,12 @@ def add_help(command: Any, path: str = "") -> None:
         command.epilog = "\n".join([heading, *(f"  {example}" for example in examples)])
     for name, verb in getattr(command, "commands", {}).items():
         add_help(verb, f"{path} {name}".strip())
+
+
+def put_first(command: Any) -> None:
+    """Put the verbs for every day first, and the others into a panel below."""
+    others = [name for name in command.commands if name not in FIRST]
+    for name in others:
+        command.commands[name].rich_help_panel = "More commands"
+    names = [name for name in FIRST if name in command.commands]
+    command.commands = {name: command.commands[name] for name in [*names, *others]}

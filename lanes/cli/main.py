@@ -32,7 +32,7 @@ from lanes.cli.completion import stages_here
 from lanes.cli.dead_letters import app as dead_letters
 from lanes.cli.exit_codes import ExitCode
 from lanes.cli.global_options import RootGroup
-from lanes.cli.help import add_help
+from lanes.cli.help import add_help, put_first
 from lanes.cli.outbox import app as outbox
 from lanes.cli.printing import escape_unwritable, say
 from lanes.cli.target import Output, Target
@@ -124,6 +124,7 @@ def command() -> Any:
     """Return the command with its verbs, as Typer assembles it."""
     assembled = typer.main.get_command(app)
     add_help(assembled)
+    put_first(assembled)
     return assembled
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import lanes
 from lanes.cli.global_options import options_first
-from lanes.cli.help import EXAMPLES
+from lanes.cli.help import EXAMPLES, FIRST
 from tests.support.command import COMMAND
 
 
@@ -119,3 +119,20 @@ def test_each_verb_has_examples_that_it_understands():
             if name not in ("bulk submit", "bulk send"):
                 options = {word.partition("=")[0] for word in words if word.startswith("--") and word != "--"}
                 assert options <= known[name] | common, example
+
+
+def test_the_help_begins_with_the_verbs_for_every_day(typed):
+    """In their order, in a panel of their own; all others are below."""
+    lines = typed("--help").stdout.splitlines()
+
+    begins = [
+        number for number, line in enumerate(lines) if "Commands ─" in line or "More commands ─" in line
+    ]
+    verbs = [
+        [line[2:].split()[0] for line in lines[at:] if line[:1] == "│" and line[2:3].isalpha()]
+        for at in begins
+    ]
+    first, others = verbs[0][: len(verbs[0]) - len(verbs[1])], verbs[1]
+
+    assert tuple(first) == FIRST
+    assert sorted([*first, *others]) == sorted(COMMAND.commands)
