@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from lanes.cli.arguments import DryRun, duration, operations_of, read_time
 from lanes.cli.exit_codes import ExitCode
 from lanes.cli.printing import console, moment, say, show_one, show_rows
-from lanes.cli.target import Target, target_of
+from lanes.cli.target import Output, Target, target_of
 from lanes.cli.watch import parse_interval, readings
 from lanes.config.table import nearest
 from lanes.errors import ConfigurationError
@@ -193,6 +193,9 @@ def _show(target: Target, reading: Reading, rate: RunRate) -> None:
         "error": reading.error,
         "strangers": counts.strangers + counts.unassigned,
     }
+    # People read an unknown ETA as one that is still to come; programs find every key.
+    if reading.is_over and target.output is Output.TABLE:
+        del row["eta"]
     show_one(target, row | {name: value for name, value in _times_of(reading.head).items() if value != ""})
 
 

@@ -1,6 +1,7 @@
 """`lanes runs`, over runs in memory."""
 
 import json
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -66,6 +67,19 @@ def test_a_run_with_dead_letters_ends_with_3(typed, desk, verb, bad, status):
     found = json.loads(done.stdout)
     assert (done.returncode, found["state"], found["left"], found["eta"]) == (status, "ended", 0, None)
     assert (found["done"], found["dead_lettered"]) == (3 - len(bad), len(bad))
+
+
+@pytest.mark.parametrize("verb", ["show", "watch"])
+def test_a_run_that_is_over_prints_no_eta(typed, desk, verb):
+    """It has none; unknown would mean that it may end."""
+    desk.send("nov", 3)
+    assert re.search(r"^ *eta +unknown", typed("runs", "show", "nov").stdout, re.MULTILINE)
+    desk.lanes.run_until_idle()
+
+    shown = typed("runs", verb, "nov").stdout
+
+    assert "rate" in shown
+    assert "eta" not in shown
 
 
 def test_watch_says_how_far_it_is_until_the_end(typed, desk, monkeypatch):
