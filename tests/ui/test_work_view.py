@@ -100,6 +100,19 @@ def test_a_resource_that_is_away_is_shown_with_its_tries(scene, lanes):
     expect(line).to_have_count(0)
 
 
+def test_a_resource_that_no_slot_tries_is_unknown(lanes):
+    """With its last try, in the command's words; figures that no slot logged are unknown too."""
+    away = {"resource": "bank", "since": None, "tries": None, "last_at": time.time(), "next_at": None}
+    text = lanes.evaluate(
+        "async (found) => (await import('/work.js')).awayLines(found).map((one) => one.textContent)",
+        {"away": [away | {"slots": 0, "reason": "refused"}], "tried_since": time.time() - 3600, "notes": []},
+    )
+
+    assert re.fullmatch(
+        r"bank unknown: away since unknown, unknown tries at the last try, [0-9:]+ \(refused\)", text[0]
+    )
+
+
 def test_columns_are_sorted_by_their_values_and_back(lanes):
     """Up, down, and as the server sent them; a duration by its length, not its text."""
     heads = lanes.locator("#waits thead th")
