@@ -173,7 +173,7 @@ class _DeadLetters:
             copy = letter.copied_as(openings.get(letter.group, ""))
             live.send(letter.body, group=letter.group, deduplication_id=copy)
             self._lanes.queues.on_visible(letter.lane)
-            self._lanes.bell.ring()
+            self._lanes.bell.ring_for(letter.lane)
         return {}
 
     def delete(self, letters: Sequence[DeadLetteredMessage]) -> Mapping[str, str]:

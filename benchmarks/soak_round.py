@@ -346,7 +346,7 @@ def _repeat(lanes: SimulatedLanes, lane: str, place: int, body: str) -> None:
     if lanes.history.times_begun(place):
         lanes.queues.live[lane].send(body, group=f"again{place}", deduplication_id=f"again-{place}")
         lanes.mappings[lane].notice()
-        lanes.bell.ring()
+        lanes.bell.ring_for(lane)
 
 
 def _done_twice(lanes: SimulatedLanes) -> Iterator[str]:

@@ -6,6 +6,10 @@ one group for each slot starts as many invocations as there are slots; a ring be
 (https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html). One more group carries the heartbeat, for
 senders that do not ring, messages that return from a backoff, and crashes.
 
+A send rings for as many slots as it has messages, so that a single one starts a single invocation, and the seconds take
+turns with the slots. A slot that finds more than it takes rings for as many others as messages wait; one that is busy
+for long rings for others as well, since no invocation starts for the rings of its own group.
+
 Rings of one second are one ring: SQS drops all but the first by their deduplication id. An invocation stays until that
 second is over by any clock, see `stay_for`, so it sees everything that was sent in it.
 
@@ -17,6 +21,10 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
 BODY = '{"lanes":"ring"}'
 """The body of each message of the bell: JSON, since EventBridge can send no other constant."""
@@ -69,7 +77,7 @@ class Ring:
 
 def groups(slots: int) -> list[str]:
     """Return the message group of each slot."""
-    return [f"{_PREFIX}{slot}" for slot in range(slots)]
+    return list(map(_group, range(slots)))
 
 
 def maximum_concurrency(slots: int) -> int:
@@ -109,13 +117,46 @@ def stay_for(deduplication_id: str, *, sent_at: float) -> float:
     return max(0.0, (int(found[1]) + 1) * COALESCING + MARGIN - sent_at)
 
 
-def rings(slots: int, at: float) -> list[Ring]:
+def rings(slots: Iterable[int], at: float) -> list[Ring]:
     """
-    Return the messages that ring for all slots.
+    Return the messages that ring for some slots.
 
     Args:
-        slots: number of slots.
+        slots: their numbers, from 0.
         at: epoch time of SQS's answer to the send.
     """
     second = second_of(at)
-    return [Ring(group, f"{group}-{second}") for group in groups(slots)]
+    return [Ring(group, f"{group}-{second}") for group in map(_group, slots)]
+
+
+def rung_for(messages: int, serving: Sequence[int], at: float) -> list[int]:
+    """
+    Return the slots that a sender rings for: as many as it has sent messages, beginning with another one each second.
+
+    All senders of a second begin with the same slot, so that SQS drops all but one of their rings.
+
+    Args:
+        messages: number of them in one call.
+        serving: the slots that serve their lane.
+        at: epoch time of SQS's answer to the send.
+    """
+    first = second_of(at)
+    return [serving[(first + one) % len(serving)] for one in range(min(messages, len(serving)))]
+
+
+def others(slot: int, count: int, *, slots: int, after: int = 0) -> list[int]:
+    """
+    Return slots for which another one rings, each at most once.
+
+    Args:
+        slot: its number.
+        count: number of them.
+        slots: number of all slots.
+        after: how many behind its own are left out.
+    """
+    found = ((slot + 1 + after + one) % slots for one in range(min(count, slots)))
+    return [one for one in found if one != slot]
+
+
+def _group(slot: int) -> str:
+    return f"{_PREFIX}{slot}"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING
 
 from lanes.bell import BODY, HEARTBEAT, maximum_concurrency
 from lanes.config import EngineName, Lane
-from lanes.testing.bell import MemoryBell, bell_queue
+from lanes.testing.bell import LARGEST_BATCH, MemoryBell, bell_queue
 
 from .function import BELL
 from .memory import Calls
@@ -37,6 +39,7 @@ class SimulatedBell:
     def __init__(self, scheduler: Scheduler, config: LanesConfig) -> None:
         self._scheduler = scheduler
         self._is_seeded = False
+        self._sent = Counter[str]()
         self.queue = bell_queue(config, scheduler.clock)
         self.as_lane = Lane(
             name=BELL,
@@ -57,17 +60,22 @@ class SimulatedBell:
 
     def of_environment(self, config: LanesConfig, calls: Calls) -> MemoryBell:
         """Return the bell as one process uses it."""
-        slots = config.consumer.reserved_concurrency
-        return MemoryBell(self.queue, slots, self._scheduler.clock, calls, on_visible=self.on_change)
+        return MemoryBell(self.queue, config, self._scheduler.clock, calls, on_visible=self.on_change)
 
     def on_change(self) -> None:
         """Tell the mapping."""
         self.on_visible()
 
-    def ring(self) -> None:
-        """Ring as a sender does, at once, if senders know of the bell."""
+    def ring_for(self, lane: str) -> None:
+        """Ring as a sender does, at once, if senders know of the bell; those of one moment send in calls of ten."""
+        if lane not in self._sent:
+            self._scheduler.after(0.0, partial(self._ring_for, lane))
+        self._sent[lane] += 1
+
+    def _ring_for(self, lane: str) -> None:
+        messages = min(LARGEST_BATCH, self._sent.pop(lane))
         if self._is_seeded:
-            self._at_senders.ring()
+            self._at_senders.ring_for(lane, messages=messages)
 
     def _seed(self) -> None:
         if self._is_seeded:

@@ -244,7 +244,7 @@ class SimulatedLanes:
         self.queues.live[lane].send(body, group=group, deduplication_id=str(place))
         self.mappings[lane].notice()
         if rings:
-            self.bell.ring()
+            self.bell.ring_for(lane)
 
     def deploy(self, config: LanesConfig, *, within: float = 0.0) -> None:
         """

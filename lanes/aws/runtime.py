@@ -84,8 +84,7 @@ def _refuse_shared_environment(environ: Mapping[str, str]) -> None:
 def _bell(deployment: Deployment, clients: Clients) -> BellQueue | None:
     if deployment.bell is None:
         return None
-    slots = deployment.config.consumer.reserved_concurrency
-    return BellQueue(deployment.bell, slots, clients.sqs())
+    return BellQueue(deployment.bell, deployment.config, clients.sqs())
 
 
 def _receiver(deployment: Deployment) -> SQSClient | None:

@@ -99,6 +99,17 @@ class LanesConfig:
                 return lane
         raise KeyError(f"no lane {name!r}; the lanes are {', '.join(lane.name for lane in self.lanes)}")
 
+    def slots_for(self, lane: Lane) -> range:
+        """
+        Return the slots of the pull engine that start for a send to a lane.
+
+        Of the slots that serve it, the first ones may be busy with a lane of lower `maximum_concurrency`, so they are
+        left out.
+        """
+        last = min(lane.maximum_concurrency, self.consumer.reserved_concurrency)
+        lower = [one.maximum_concurrency for one in self.lanes if one.maximum_concurrency < last]
+        return range(max(lower, default=0), last)
+
     def lane_for(self, priority: int) -> Lane:
         """Return the highest lane with a threshold at or below the priority that is not closing, else the last lane."""
         if self.enabled:

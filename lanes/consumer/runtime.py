@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
     from lanes.config.deployment import Deployment
     from lanes.consumer.engines.looks import ReceivingQueues
-    from lanes.consumer.engines.slot import Bell, SlotServices
+    from lanes.consumer.engines.slot import SlotServices
+    from lanes.consumer.engines.timers import Bell
     from lanes.consumer.handlers import Handlers
     from lanes.consumer.interceptors import Interceptor
     from lanes.consumer.telemetry import Telemetry
@@ -156,8 +157,8 @@ class Runtime:
         config, consumer = self.deployment.config, self.deployment.config.consumer
         looking = Looking(
             queues=self.queues,
-            # A poll and a deletion for each lane, a look, a timer, and the paused lanes.
-            beside=self.beside or Threads(2 * len(config.lanes) + 3),
+            # A poll and a deletion for each lane, a look, two timers, a ring for others, and the paused lanes.
+            beside=self.beside or Threads(2 * len(config.lanes) + 5),
             pace=Pace(consumer),
             telemetry=corridor.settlement.telemetry,
             clock=self.clock,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from lanes.bell import BODY, RETENTION, VISIBILITY_MARGIN, rings, second_of
+from lanes.bell import BODY, RETENTION, VISIBILITY_MARGIN, rings, rung_for, second_of
 from lanes.errors import AwsError
 from lanes.testing.fifo.errors import FifoQueueError
 from lanes.testing.fifo.queue import FifoQueue, random_message_id
 from lanes.testing.fifo.settings import FifoSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from lanes.config import LanesConfig
     from lanes.testing.memory import Calls
@@ -48,7 +48,7 @@ class MemoryBell:
 
     Args:
         queue: shared by all processes.
-        slots: number of slots.
+        config: the lanes.
         clock: returns the time in epoch seconds.
         calls: intercepts each call.
         on_visible: called when a ring may have become visible.
@@ -57,31 +57,41 @@ class MemoryBell:
     def __init__(
         self,
         queue: FifoQueue,
-        slots: int,
+        config: LanesConfig,
         clock: Callable[[], float],
         calls: Calls,
         *,
         on_visible: Callable[[], None] = lambda: None,
     ) -> None:
         self.queue = queue
-        self._slots = slots
+        self._config = config
         self._clock = clock
         self._calls = calls
         self._on_visible = on_visible
-        self._rung: int | None = None
+        self._rung: dict[int, int] = {}
 
-    def ring(self, *, at: float | None = None) -> None:
-        """Ring for every slot, once in each second."""
+    def ring_for(self, lane: str, *, messages: int = 1, at: float | None = None) -> None:
+        """Ring for messages that a lane has accepted."""
         moment = self._clock() if at is None else at
-        if second_of(moment) == self._rung:
-            return
-        wanted = rings(self._slots, moment)
+        self.ring(rung_for(messages, self._config.slots_for(self._config.lane(lane)), moment), at=moment)
+
+    def ring(self, slots: Collection[int], *, at: float | None = None) -> None:
+        """Ring for some slots, once in each second."""
+        moment = self._clock() if at is None else at
+        second = second_of(moment)
+        new = [slot for slot in slots if self._rung.get(slot) != second]
+        wanted = rings(new, moment)
         for start in range(0, len(wanted), LARGEST_BATCH):
             with self._calls.make("SendMessageBatch"):
                 for ring in wanted[start : start + LARGEST_BATCH]:
                     self.queue.send(BODY, group=ring.group, deduplication_id=ring.deduplication_id)
-        self._rung = second_of(moment)
+        self._rung.update(dict.fromkeys(new, second))
         self._on_visible()
+
+    def has_rings(self) -> bool:
+        """Whether rings wait, also those behind one of their group."""
+        with self._calls.make("GetQueueAttributes"):
+            return self.queue.counts().visible > 0
 
     def return_after(self, receipt_handle: str, seconds: int) -> None:
         """

@@ -56,7 +56,7 @@ class MemorySender:
         )
         self._journal.note_sent(lane, entry.body, group=entry.message_group_id, message_id=sent.message_id)
         if self._bell is not None:
-            self._bell.ring()
+            self._bell.ring_for(lane)
         return Accepted(message_id=sent.message_id, sequence_number=str(sent.sequence_number))
 
 

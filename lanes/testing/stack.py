@@ -62,8 +62,7 @@ class MemoryStack:
         """Return the bell as a new process uses it, a sender's by default; None in the mapped engine."""
         if self.deployment.bell is None:
             return None
-        slots = self.deployment.config.consumer.reserved_concurrency
-        return MemoryBell(self.bell, slots, self._clock, calls or PlainCalls())
+        return MemoryBell(self.bell, self.deployment.config, self._clock, calls or PlainCalls())
 
     def runtime(self, telemetry: Telemetry, random: Random) -> Runtime:
         """Return the runtime of a new process's consumer."""

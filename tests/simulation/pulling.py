@@ -38,7 +38,7 @@ def send_apart(lanes, lane, *, after, group, seconds=0.0, late=0.005, rings=True
         lanes.send(lane, group=group, seconds=seconds, rings=False)
         bell, at = lanes.bell.of_environment(lanes.config, PlainCalls()), lanes.scheduler.now
         if rings:
-            lanes.scheduler.after(late, lambda: bell.ring(at=at))
+            lanes.scheduler.after(late, lambda: bell.ring_for(lane, at=at))
 
     lanes.scheduler.after(after, send)
 

@@ -94,6 +94,87 @@ def test_no_message_waits_at_any_millisecond(slots, seed):
         assert longest(pairs(slots, step=0.007, works=works, seed=seed))[0] < LONGEST_WAIT + behind
 
 
+@pytest.mark.parametrize("slots", [2, 3, 10])
+def test_a_message_whose_ring_waits_behind_a_long_record_is_seen_by_another_slot(slots):
+    """Its group starts no other invocation, and of the second in which the long one came SQS has dropped the ring."""
+    for tenth in range(0, 10 * slots + 20, 3):
+        lanes = pulling(slots)
+        send_apart(lanes, "MAIN", after=5.5, group="long", seconds=25.0)
+        send_apart(lanes, "HIGH", after=5.5 + tenth / 10, group="g", seconds=0.05)
+        lanes.run(seconds=5.5 + tenth / 10 + 4)
+
+        assert lanes.done == 1, tenth
+        assert longest(lanes)[0] < LONGEST_WAIT, tenth
+
+
+@pytest.mark.parametrize("slots", [2, 3])
+def test_a_message_of_the_second_of_a_record_that_is_unusually_long_is_seen(slots):
+    """The slot has asked for ten and got one, so it knows of no more, and its ring was the only one."""
+    for hundredth in range(5, 100, 10):
+        lanes = pulling(slots)
+        for number in range(40 * slots):
+            send_apart(lanes, "MAIN", after=1.0 + number / 20, group=f"a{number}", seconds=0.02)
+        send_apart(lanes, "MAIN", after=20.0, group="long", seconds=25.0)
+        send_apart(lanes, "MAIN", after=20.0 + hundredth / 100, group="g", seconds=0.02)
+        lanes.run(seconds=25)
+
+        assert lanes.done == 40 * slots + 1, hundredth
+        assert longest(lanes)[0] < LONGEST_WAIT, hundredth
+
+
+def test_a_ring_behind_a_long_record_finds_the_one_slot_that_is_free():
+    """Each of those that are busy rings for the next one."""
+    for second in range(8):
+        lanes = pulling(10)
+        for number in range(9):
+            send_apart(lanes, "MAIN", after=3.0 + number, group=f"long{number}", seconds=25.0)
+        send_apart(lanes, "HIGH", after=14.5 + second, group="g", seconds=0.05)
+        lanes.run(seconds=14.5 + second + 5)
+
+        assert lanes.done == 1, second
+        assert longest(lanes)[0] < LONGEST_WAIT + 2, second
+
+
+def test_a_flood_wakes_the_slots_also_where_counts_are_old():
+    """AWS's may be of a minute ago: then one more slot each second, by each that finds more than it takes."""
+    lanes = pulling(10, unknowns=Unknowns(stale=30.0))
+    for number in range(2_000):
+        lanes.scheduler.after(5.0, partial(lanes.send, "MAIN", group=f"g{number}", seconds=0.05, rings=False))
+    lanes.scheduler.after(5.0, partial(lanes.bell.ring_for, "MAIN"))
+    lanes.run(seconds=25)
+
+    assert lanes.done == 2_000
+
+
+def test_a_single_message_starts_one_slot_of_many():
+    """A slot for each send, however many there are: thin traffic costs the same with ten and with two hundred."""
+    invoked = {}
+    for slots in (1, 10, 200):
+        lanes = pulling(slots)
+        for number in range(20):
+            send_apart(lanes, LANES[number % 3], after=5.0 + 3.3 * number, group=f"g{number}", seconds=0.05)
+        lanes.run(seconds=80)
+        assert lanes.done == 20
+        invoked[slots] = lanes.function.times.invoked
+    assert invoked[200] == pytest.approx(invoked[10], rel=0.05)
+    assert invoked[200] < 1.2 * invoked[1]
+
+
+@pytest.mark.parametrize("work", [0.05, 0.5, 5.0])
+def test_one_ring_wakes_as_many_slots_as_a_flood_needs(work):
+    """The first one that finds more than it takes wakes all others."""
+    slots = 100
+    lanes = pulling(slots)
+    for number in range(500):
+        lanes.scheduler.after(5.0, partial(lanes.send, "MAIN", group=f"g{number}", seconds=work, rings=False))
+    lanes.scheduler.after(5.0, partial(lanes.bell.ring_for, "MAIN"))
+    lanes.run(seconds=5 + 500 / slots * work + 30)
+
+    assert lanes.done == 500
+    ended = sorted(one.started_at for one in lanes.handled)
+    assert ended[-1] - START - 5.0 < 500 / slots * work + 5
+
+
 @pytest.mark.parametrize("slots", [2, 3])
 def test_one_ring_is_enough_for_several_slots(slots):
     """Work for all of them comes with one ring; each slot that sees more than it takes rings for the others."""
@@ -102,7 +183,7 @@ def test_one_ring_is_enough_for_several_slots(slots):
         lanes.scheduler.after(
             5.0, lambda number=number: lanes.send("MAIN", group=f"g{number}", seconds=0.5, rings=False)
         )
-    lanes.scheduler.after(5.0, lanes.bell.ring)
+    lanes.scheduler.after(5.0, partial(lanes.bell.ring_for, "MAIN"))
     lanes.run(seconds=120)
 
     last = max(one.finished_at for one in lanes.handled) - START - 5.0
@@ -143,7 +224,7 @@ def test_messages_behind_a_late_deletion_follow_at_once(slots):
         lanes.scheduler.after(
             1.0 + number * 0.001, lambda: lanes.send("MAIN", group="one", seconds=0.05, rings=False)
         )
-    lanes.scheduler.after(1.0, lanes.bell.ring)
+    lanes.scheduler.after(1.0, partial(lanes.bell.ring_for, "MAIN"))
     lanes.run(seconds=60)
 
     assert lanes.done == 60
@@ -208,7 +289,7 @@ def test_the_ring_of_a_messages_second_is_heard_until_the_second_is_over():
     """One that is sent at the end of it, by a process that does not ring again."""
     for hundredth in range(0, 100, 5):
         lanes = pulling(1)
-        lanes.scheduler.after(5.0 + hundredth / 100, lanes.bell.ring)
+        lanes.scheduler.after(5.0 + hundredth / 100, partial(lanes.bell.ring_for, "HIGH"))
         send_apart(lanes, "HIGH", after=5.995, group="g", rings=False)
         lanes.run(seconds=15)
 

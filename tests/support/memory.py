@@ -219,7 +219,7 @@ class World:
                 overrides=self.overrides,
                 holds=self.holds,
                 runs=lambda: self.runs,
-                bell=MemoryBell(self.bell, slots, self.clock, self.calls) if self.pulls else None,
+                bell=MemoryBell(self.bell, self.config, self.clock, self.calls) if self.pulls else None,
                 beside=self.beside,
                 sleep=self.clock.advance,
                 clock=self.clock,

@@ -46,6 +46,11 @@ def queue(config, clock):
     return bell_queue(config, clock)
 
 
+def slots(number):
+    """Return the configuration of so many slots."""
+    return LanesConfig.from_dict({"consumer": {"engine": "pull", "reserved_concurrency": number}})
+
+
 def send(queues, count, *, group="g"):
     for number in range(count):
         queues.live["MAIN"].send(f"body {number}", group=group, deduplication_id=f"{group}-{number}")
@@ -115,9 +120,26 @@ def test_a_record_that_was_received_again_is_not_deleted(queues, clock):
     assert queues.delete("MAIN", [new]) == []
 
 
+def test_a_message_rings_for_one_of_the_slots_that_serve_its_lane(queue, clock, calls):
+    """The first two may be busy with MAIN; another slot's turn comes with the next second."""
+    raw = {"consumer": {"engine": "pull", "reserved_concurrency": 4}}
+    lanes = [{"name": "HIGH", "threshold": 50}, {"name": "MAIN", "maximum_concurrency": 2}]
+    bell = MemoryBell(queue, LanesConfig.from_dict({**raw, "lanes": lanes}), clock, calls)
+
+    for second in range(3):
+        bell.ring_for("HIGH", at=second)
+    bell.ring_for("MAIN", at=0.0)
+    bell.ring_for("HIGH", messages=10, at=9.0)
+
+    assert bell.has_rings()
+    found = [one.deduplication_id for one in bells(queue)]
+    assert sorted(found) == sorted(["slot-2-0", "slot-3-1", "slot-2-2", "slot-0-0", "slot-2-9", "slot-3-9"])
+    assert not bell.has_rings()
+
+
 def test_a_ring_reaches_every_slot(queue, clock, calls):
     """In calls of ten."""
-    MemoryBell(queue, 12, clock, calls).ring()
+    MemoryBell(queue, slots(12), clock, calls).ring(range(12))
 
     assert sorted(bell.group for bell in bells(queue)) == sorted(f"slot-{number}" for number in range(12))
     assert calls.counts["SendMessageBatch"] == 2
@@ -125,35 +147,35 @@ def test_a_ring_reaches_every_slot(queue, clock, calls):
 
 def test_rings_of_one_second_are_one(queue, clock, calls):
     """A process skips the second call, and the queue drops that of another process."""
-    one, other = (MemoryBell(queue, 2, clock, calls) for _ in range(2))
+    one, other = (MemoryBell(queue, slots(2), clock, calls) for _ in range(2))
 
-    one.ring(at=5.0)
-    one.ring(at=5.9)
-    other.ring(at=5.5)
+    one.ring(range(2), at=5.0)
+    one.ring(range(2), at=5.9)
+    other.ring(range(2), at=5.5)
 
     assert calls.counts["SendMessageBatch"] == 2
     assert queue.counts().visible == 2
-    one.ring(at=6.0)
+    one.ring(range(2), at=6.0)
     assert queue.counts().visible == 4
 
 
 def test_a_failed_ring_is_rung_again(queue, clock, calls):
     """In the same second too."""
-    bell = MemoryBell(queue, 2, clock, calls)
+    bell = MemoryBell(queue, slots(2), clock, calls)
     calls.break_if = lambda _operation, _position: aws_error("SendMessageBatch")
     with pytest.raises(AwsError):
-        bell.ring()
+        bell.ring(range(2))
     calls.break_if = lambda _operation, _position: None
 
-    bell.ring()
+    bell.ring(range(2))
 
     assert queue.counts().visible == 2
 
 
 def test_a_bell_returns_when_its_slot_says(queue, clock, calls):
     """Not at its visibility timeout, which is that of the function and two seconds."""
-    bell = MemoryBell(queue, 1, clock, calls)
-    bell.ring()
+    bell = MemoryBell(queue, slots(1), clock, calls)
+    bell.ring([0])
     (received,) = bells(queue)
     assert queue.next_event_at() == clock.now + 32
 
@@ -167,8 +189,8 @@ def test_a_bell_returns_when_its_slot_says(queue, clock, calls):
 
 def test_a_bell_that_was_received_again_does_not_return(queue, clock, calls):
     """The error is the one that AWS's refusal becomes."""
-    bell = MemoryBell(queue, 1, clock, calls)
-    bell.ring()
+    bell = MemoryBell(queue, slots(1), clock, calls)
+    bell.ring([0])
     (received,) = bells(queue)
     clock.advance(32)
     bells(queue)
@@ -179,7 +201,7 @@ def test_a_bell_that_was_received_again_does_not_return(queue, clock, calls):
 
 def test_a_bell_is_dropped_after_twenty_minutes(queue, clock, calls):
     """Bells of a stopped function do not pile up."""
-    MemoryBell(queue, 1, clock, calls).ring()
+    MemoryBell(queue, slots(1), clock, calls).ring([0])
 
     clock.advance(timedelta(minutes=20).total_seconds())
 

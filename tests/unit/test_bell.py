@@ -13,7 +13,9 @@ from lanes.bell import (
     RETURN_EVERY,
     Ring,
     groups,
+    others,
     rings,
+    rung_for,
     slot_of,
     stay_for,
 )
@@ -35,17 +37,42 @@ def test_a_foreign_group_is_of_no_slot(group):
 
 def test_every_slot_has_its_ring():
     """A group for each, so that each may start an invocation."""
-    assert rings(2, 1_700_000_000.9) == [
+    assert rings([0, 1], 1_700_000_000.9) == [
         Ring(group="slot-0", deduplication_id="slot-0-1700000000"),
         Ring(group="slot-1", deduplication_id="slot-1-1700000000"),
     ]
 
 
+def test_a_send_rings_for_as_many_slots_as_it_has_messages():
+    """All senders of a second for the same ones first, so that SQS drops the others' rings; the seconds take turns."""
+    assert rung_for(1, range(10), 20.1) == rung_for(1, range(10), 20.9) == [0]
+    assert rung_for(3, range(10), 29.0) == [9, 0, 1]
+    assert rung_for(10, range(2, 5), 1.0) == [3, 4, 2]
+    assert {rung_for(1, range(7), at)[0] for at in range(7)} == set(range(7))
+
+
+@given(
+    slots=st.integers(1, 1_000),
+    slot=st.integers(0, 999),
+    count=st.integers(0, 2_000),
+    after=st.integers(0, 2_000),
+)
+def test_a_slot_rings_for_others_and_never_for_itself(slots, slot, count, after):
+    """For each of them once, however many messages wait, and in turn."""
+    slot %= slots
+    found = others(slot, count, slots=slots, after=after)
+
+    assert len(set(found)) == len(found) <= slots - 1
+    assert slot not in found
+    assert len(found) >= min(count, slots) - 1
+    assert set(others(slot, slots, slots=slots)) == set(range(slots)) - {slot}
+
+
 @given(slots=st.integers(1, 40), second=st.integers(0, 10**10), parts=st.tuples(PART, PART))
 def test_rings_of_one_second_are_one_ring(slots, second, parts):
     """SQS drops those with the same deduplication ids; one interval later they are new."""
-    early, late = (rings(slots, second + part / 1000) for part in parts)
-    next_ones = rings(slots, second + parts[0] / 1000 + COALESCING)
+    early, late = (rings(range(slots), second + part / 1000) for part in parts)
+    next_ones = rings(range(slots), second + parts[0] / 1000 + COALESCING)
 
     assert early == late
     assert not {ring.deduplication_id for ring in early} & {ring.deduplication_id for ring in next_ones}
@@ -54,7 +81,7 @@ def test_rings_of_one_second_are_one_ring(slots, second, parts):
 @given(slots=st.integers(1, 3), second=st.integers(10, 10**10), sent=PART, rung=st.integers(-250, 1_250))
 def test_a_slot_stays_until_the_second_of_its_ring_is_over(slots, second, sent, rung):
     """SQS's servers may date the ring by clocks that differ by the margin; no clock of a slot counts."""
-    (*_, ring) = rings(slots, second + sent / 1000)
+    (*_, ring) = rings(range(slots), second + sent / 1000)
     rung_at = second + rung / 1000
 
     stay = stay_for(ring.deduplication_id, sent_at=rung_at)

@@ -8,15 +8,16 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lanes.aws.errors import aws_errors
-from lanes.bell import BODY, Ring, rings, second_of
+from lanes.bell import BODY, Ring, rings, rung_for, second_of
 from lanes.errors import AwsError
 from lanes.fault_codes import may_pass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from mypy_boto3_sqs import SQSClient
 
+    from lanes.config import LanesConfig
     from lanes.config.deployment import Deployment
 
 _logger = logging.getLogger(__name__)
@@ -24,6 +25,8 @@ _logger = logging.getLogger(__name__)
 OPERATION = "SendMessageBatch"
 # AWS: a batch call has at most 10 entries (API_SendMessageBatch).
 LARGEST_BATCH = 10
+# AWS: of a mapping (Lambda API, ScalingConfig).
+MOST_SLOTS = 1000
 
 
 class BellQueue:
@@ -32,36 +35,57 @@ class BellQueue:
 
     Args:
         url: of its queue.
-        slots: number of slots.
+        config: the lanes.
         client: client of SQS, which threads may share.
         clock: returns epoch seconds.
     """
 
     def __init__(
-        self, url: str, slots: int, client: SQSClient, clock: Callable[[], float] = time.time
+        self, url: str, config: LanesConfig, client: SQSClient, clock: Callable[[], float] = time.time
     ) -> None:
         self._url = url
-        self._slots = slots
+        self._config = config
         self._client = client
         self._clock = clock
-        self._rung: int | None = None
+        self._rung: dict[int, int] = {}
 
-    def ring(self, *, at: float | None = None) -> None:
+    def ring_for(self, lane: str, *, messages: int = 1, at: float | None = None) -> None:
         """
-        Ring for all slots; nothing is sent if this process has rung in the same second.
+        Ring for messages that a lane has accepted.
 
         Args:
+            lane: its name.
+            messages: number of them in one call.
             at: epoch time of SQS's answer to your send; by default that of the clock.
         """
         moment = self._clock() if at is None else at
+        serving = self._config.slots_for(self._config.lane(lane))
+        self.ring(rung_for(messages, serving, moment), at=moment)
+
+    def ring(self, slots: Collection[int], *, at: float | None = None) -> None:
+        """
+        Ring for some slots, but for those that this process has rung for in the same second.
+
+        Args:
+            slots: their numbers.
+            at: epoch time; by default that of the clock.
+        """
+        moment = self._clock() if at is None else at
         second = second_of(moment)
-        if second == self._rung:
-            return
-        wanted = rings(self._slots, moment)
+        new = [slot for slot in slots if self._rung.get(slot) != second]
+        wanted = rings(new, moment)
         for start in range(0, len(wanted), LARGEST_BATCH):
             self._send(wanted[start : start + LARGEST_BATCH])
         # After the calls, so that a slot's next ring in this second repeats a failed one.
-        self._rung = second
+        self._rung.update(dict.fromkeys(new, second))
+
+    def has_rings(self) -> bool:
+        """Whether rings wait, also those behind one of their group that an invocation has."""
+        with aws_errors("GetQueueAttributes"):
+            answer = self._client.get_queue_attributes(
+                QueueUrl=self._url, AttributeNames=["ApproximateNumberOfMessages"]
+            )
+        return answer["Attributes"]["ApproximateNumberOfMessages"] != "0"
 
     def return_after(self, receipt_handle: str, seconds: int) -> None:
         """Let a received message of the bell become visible again after some seconds."""
@@ -95,10 +119,10 @@ class BellQueue:
 
 
 class Bell(Protocol):
-    """Rings for all slots."""
+    """The bell as senders use it."""
 
-    def ring(self, *, at: float | None = None) -> None:
-        """Ring once in the second of an epoch time; raises `AwsError`."""
+    def ring_for(self, lane: str, *, messages: int, at: float | None) -> None:
+        """Ring for messages that a lane has accepted at an epoch time; raises `AwsError`."""
 
 
 class SenderBell:
@@ -109,28 +133,44 @@ class SenderBell:
 
     Args:
         bell: of the lanes that the messages go to; None rings nothing.
+        lanes: the names of the lanes by the URL of their queue.
     """
 
-    def __init__(self, bell: Bell | None) -> None:
+    def __init__(self, bell: Bell | None = None, lanes: Mapping[str, str] | None = None) -> None:
         self._bell = bell
-        self._date: str | None = None
+        self._lanes = lanes or {}
+        self._rung: dict[str, tuple[str, int]] = {}
         self._has_warned = False
 
-    def answered(self, date: str | None) -> None:
+    def answered(self, queue_url: str, date: str | None, *, messages: int = 1) -> None:
         """
-        Ring for messages that SQS has accepted, once for each second.
+        Ring for messages that SQS has accepted, again within a second only for more of them than before.
 
         A failed ring is not repeated within its second, so that an outage of the bell does not slow down every send.
 
         Args:
+            queue_url: of the lane.
             date: the `Date` header of SQS's answer. Its second is that of SQS's clock, so yours may be wrong.
+            messages: number of them in one call.
         """
-        if self._bell is None or (date is not None and date == self._date):
+        if (lane := self._lanes.get(queue_url)) is None:
+            return
+        rung_at, rung_for = self._rung.get(lane, ("", 0))
+        if date is not None and date == rung_at and messages <= rung_for:
             return
         # Before the ring, so that a failed one is not repeated at each send.
-        self._date = date
+        self._rung[lane] = (date or "", messages)
+        self._ring(lane, messages=messages, at=_epoch(date))
+
+    def resumed(self, lane: str) -> None:
+        """Ring for all slots that serve a lane: any number of messages waits in it."""
+        self._ring(lane, messages=MOST_SLOTS, at=None)
+
+    def _ring(self, lane: str, *, messages: int, at: float | None) -> None:
+        if self._bell is None:
+            return
         try:
-            self._bell.ring(at=_epoch(date))
+            self._bell.ring_for(lane, messages=messages, at=at)
         except AwsError as error:
             if not self._has_warned:
                 # Once in a process: at thousands of sends a second the log would hold nothing else.
@@ -141,9 +181,9 @@ class SenderBell:
 def sender_bell(deployment: Deployment, client: SQSClient) -> SenderBell:
     """Return the bell for senders to a deployment; it rings nothing where mappings start the function."""
     if deployment.bell is None:
-        return SenderBell(None)
-    slots = deployment.config.consumer.reserved_concurrency
-    return SenderBell(BellQueue(deployment.bell, slots, client))
+        return SenderBell()
+    lanes = {queue.url: name for name, queue in deployment.queues.items()}
+    return SenderBell(BellQueue(deployment.bell, deployment.config, client), lanes)
 
 
 def date_of(answer: Mapping[str, Any]) -> str | None:

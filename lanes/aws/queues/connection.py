@@ -48,12 +48,14 @@ class Connection:
         socket: to the server.
         number: number of the call in progress; 0 without one.
         entries: number of entries in that call.
+        queue_url: the queue of that call.
         used_at: time of the last request.
     """
 
     socket: socket.socket
     number: int = 0
     entries: int = 0
+    queue_url: str = ""
     used_at: float = 0.0
 
     @classmethod

@@ -144,7 +144,7 @@ class DeadLetterQueueCalls:
                 )
             sent = {entry["Id"] for entry in answer.get("Successful", [])}
             if sent:
-                self._bell.answered(date_of(answer))
+                self._bell.answered(self._queues[lane].url, date_of(answer), messages=len(sent))
             why = {
                 entry["Id"]: f"{entry['Code']}: {entry.get('Message', '')}"
                 for entry in answer.get("Failed", [])

@@ -60,7 +60,7 @@ def open_calls(clients: Clients, *, concurrency: int, deployment: Deployment | N
         deployment: its bell, if it has one, is rung while you send; by default none is.
     """
     client = clients.sqs()
-    bell = SenderBell(None) if deployment is None else sender_bell(deployment, client)
+    bell = SenderBell() if deployment is None else sender_bell(deployment, client)
     try:
         with aws_errors(OPERATION):
             credentials = clients.credentials()
@@ -99,7 +99,7 @@ class LeanCalls:
         self._form = form
         self._client = client
         self._credentials = credentials
-        self._bell = bell or SenderBell(None)
+        self._bell = bell or SenderBell()
         self._clock = clock
         self._tls = _tls_context(ca_bundle) if form.scheme == "https" else None
         self._selector = selectors.DefaultSelector()
@@ -124,7 +124,7 @@ class LeanCalls:
                 self._close(connection)
             self._failed.append(CallEnded(number=self._count, error=_not_answered(error)))
             return self._count
-        connection.number, connection.entries = self._count, len(entries)
+        connection.number, connection.entries, connection.queue_url = self._count, len(entries), queue_url
         connection.used_at = self._clock()
         self._busy[self._count] = connection
         return self._count
@@ -174,8 +174,7 @@ class LeanCalls:
             answer = connection.read()
         except (OSError, HTTPException) as error:
             return self._drop(connection, error)
-        number, entries = self._release(connection)
-        ended = self._ended(answer, number, entries)
+        ended = self._ended(answer, self._release(connection), connection)
         # An answer that isn't the call's own may be followed by the one that is.
         if answer.closes or (ended.error is not None and not ended.error.answered):
             self._close(connection)
@@ -183,26 +182,26 @@ class LeanCalls:
             self._idle.append(connection)
         return ended
 
-    def _ended(self, answer: Answer, number: int, entries: int) -> CallEnded:
+    def _ended(self, answer: Answer, number: int, connection: Connection) -> CallEnded:
         try:
             if answer.status != OK:
                 raise self._refusal(answer)
-            answers = _answers(answer.body, number, entries)
+            answers = _answers(answer.body, number, connection.entries)
         except AwsError as error:
             return CallEnded(number=number, error=error)
-        if None in answers:
-            self._bell.answered(answer.date)
+        if accepted := answers.count(None):
+            self._bell.answered(connection.queue_url, answer.date, messages=accepted)
         return CallEnded(number=number, answers=answers)
 
     def _drop(self, connection: Connection, error: Exception) -> CallEnded:
-        number, _ = self._release(connection)
+        number = self._release(connection)
         self._close(connection)
         return CallEnded(number=number, error=_not_answered(error))
 
-    def _release(self, connection: Connection) -> tuple[int, int]:
+    def _release(self, connection: Connection) -> int:
         number, connection.number = connection.number, 0
         del self._busy[number]
-        return number, connection.entries
+        return number
 
     def _close(self, connection: Connection) -> None:
         self._selector.unregister(connection.socket)

@@ -31,7 +31,7 @@ class SqsSender:
 
     def __init__(self, client: SQSClient, bell: SenderBell | None = None) -> None:
         self._client = client
-        self._bell = bell or SenderBell(None)
+        self._bell = bell or SenderBell()
 
     @classmethod
     def to_lanes(cls, deployment: Deployment, client: SQSClient) -> SqsSender:
@@ -57,7 +57,7 @@ class SqsSender:
         }
         # Before the refusals are read: messages that arrived need a slot in any case.
         if answers:
-            self._bell.answered(date_of(answer))
+            self._bell.answered(queue_url, date_of(answer), messages=len(answers))
         for failed in answer.get("Failed", []):
             code = failed["Code"]
             answers[failed["Id"]] = Refused(

@@ -105,7 +105,7 @@ class Operations:
             return calls
         pauses = DynamoDBPauses(table=self.deployment.table, client=self._dynamodb)
         bell = sender_bell(self.deployment, self._sqs)
-        return PulledLanes(bell=calls.of_bell, pauses=pauses, ring=lambda: bell.answered(None))
+        return PulledLanes(bell=calls.of_bell, pauses=pauses, ring=bell.resumed)
 
     @cached_property
     def figures(self) -> ServiceFigures:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import threading
 from datetime import timedelta
 from functools import partial
 from itertools import takewhile
@@ -12,7 +10,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from lanes.config.settings import LARGEST_BATCH
 from lanes.consumer import telemetry as report
-from lanes.consumer.engines.policy import FRESH, SPREAD
 from lanes.consumer.records import RawRecord, oldest_first
 from lanes.consumer.settlement import visibility_in_hand
 from lanes.errors import AwsError
@@ -21,12 +18,13 @@ from lanes.overrides import OVERRIDES_AGE
 from lanes.retries import LanePauses, RetryPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from lanes.config import Lane
     from lanes.consumer.engines import Beside, Pending
     from lanes.consumer.engines.policy import Pace
     from lanes.consumer.telemetry import Telemetry
+    from lanes.depth import LaneDepth
     from lanes.pauses import Pauses
 
 POLL = 1
@@ -50,6 +48,9 @@ class ReceivingQueues(Protocol):
 
     def delete(self, lane: str, records: Sequence[RawRecord]) -> Sequence[str]:
         """Delete received records; return the message ids that were refused."""
+
+    def depth(self, lane: str) -> LaneDepth:
+        """Return the approximate counts of a lane's queue."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +93,7 @@ class Looks:
         seconds_left: returns the seconds until Lambda ends the function.
         keep_done: takes finished records that could not be deleted.
         hands: received records by lane.
-        has_more: whether a lane had as many records as were asked for, so that more may wait.
+        full: names of the lanes that had as many records as were asked for, so that more may wait.
         most: records to ask for at once, at most.
 
     """
@@ -101,7 +102,7 @@ class Looks:
     seconds_left: Callable[[], float]
     keep_done: Callable[[Lane, Sequence[RawRecord]], None]
     hands: dict[str, list[RawRecord]] = dataclasses.field(default_factory=dict)
-    has_more: bool = False
+    full: set[str] = dataclasses.field(default_factory=set)
     most: int = LARGEST_BATCH
     _looked_at: dict[str, float] = dataclasses.field(default_factory=dict)
     _timed: Pending[Sequence[Look]] | None = None
@@ -228,7 +229,7 @@ class Looks:
         self._looked_at[name] = float("-inf") if is_full else look.began_at
         pace.received(look.lane, look.records, is_full=is_full)
         self.take(look.lane, look.records)
-        self.has_more = self.has_more or is_full
+        (self.full.add if is_full else self.full.discard)(name)
 
     def _delete(self, lane: Lane, records: Sequence[RawRecord]) -> Sequence[RawRecord]:
         """Return the records that were not deleted."""
@@ -242,71 +243,6 @@ class Looks:
         """Return the lanes that don't pause for their failures."""
         now, failures = self.looking.clock(), self.looking.failures
         return [lane for lane in lanes if not failures.is_paused(lane.name, now)]
-
-
-class HandBack:
-    """
-    A timer beside each handler: when its record takes longer than usual, what waits behind it in hand returns.
-
-    It acts only while a handler runs, outside of its checkpoints, so it shares nothing with the slot's own work.
-
-    Args:
-        looking: how the environment looks at its lanes.
-        may_wait: whether records may wait in hand during the next record.
-        give_back: returns those that are in hand.
-
-    """
-
-    def __init__(
-        self, looking: Looking, *, may_wait: Callable[[], bool], give_back: Callable[[], None]
-    ) -> None:
-        self._looking = looking
-        self._may_wait = may_wait
-        self._give_back = give_back
-        self._checkpoints = threading.Lock()
-        self._fires_at = 0.0
-        self._timers: list[Pending[None]] = []
-
-    @contextlib.contextmanager
-    def beside_handler(self, lane: Lane) -> Iterator[None]:
-        """Run the timer while a handler runs."""
-        usual = self._looking.pace.typical(lane) or SPREAD
-        self._fires_at = self._looking.clock() + usual + FRESH
-        self._start()
-        try:
-            yield
-        finally:
-            self._stop()
-
-    @contextlib.contextmanager
-    def outside(self) -> Iterator[None]:
-        """Stop the timer for a checkpoint; the handler may go on after it, and its threads may have some at once."""
-        with self._checkpoints:
-            self._stop()
-            try:
-                yield
-            finally:
-                self._start()
-
-    def _start(self) -> None:
-        if self._may_wait():
-            # At most for the time of a poll: a clock that is set back would put it off.
-            after = min(max(FRESH, self._fires_at - self._looking.clock()), POLL)
-            self._timers.append(self._looking.beside.start(self._fire, after=after))
-
-    def _stop(self) -> None:
-        while self._timers:
-            timer = self._timers.pop()
-            if not timer.cancel():
-                timer.result()
-
-    def _fire(self) -> None:
-        try:
-            if self._looking.clock() >= self._fires_at:
-                self._give_back()
-            self._start()
-        except Exception:  # noqa: BLE001 - the record that runs beside it has its own outcome
-            report.failed_call(self._looking.telemetry, Event.BATCH_NOT_CLOSED)
 
 
 @dataclasses.dataclass(slots=True, eq=False)

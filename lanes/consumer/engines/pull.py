@@ -109,17 +109,18 @@ class PullEngine:
         is_heartbeat = ring.group == HEARTBEAT
         # One that returned is what a slot left behind that died or ran out of time: there is work, or soon will be.
         is_stale = ring.receive_count == 1 and ring.sent_at + STALE < self._empty_at
-        lanes = self._lanes_of(slot_of(ring.group))
+        number = slot_of(ring.group)
+        lanes = self._lanes_of(number)
         is_rung = self._was_cut_off or not (is_heartbeat or is_stale)
         stay = stay_for(ring.deduplication_id, sent_at=ring.sent_at) if is_rung else None
-        with self._slot(context, lanes, stay=stay, is_patrol=is_heartbeat) as slot:
+        with self._slot(context, lanes, number=number or 0, stay=stay, is_patrol=is_heartbeat) as slot:
             slot.work()
             self._was_cut_off = slot.is_over and slot.has_worked
             serves_all = len(lanes) == len(self._lanes)
             if slot.has_waited and serves_all:
                 self._empty_at = self._clock()
             if is_heartbeat and not serves_all:
-                slot.ring()
+                slot.waker.ring_first()
             if bell is None or (seconds := self._returns_after(ring, slot)) is None:
                 return rings[1:]
             back = partial(bell.return_after, ring.receipt_handle, seconds)
@@ -146,12 +147,19 @@ class PullEngine:
         ]
 
     def _slot(
-        self, context: Any, lanes: Sequence[Lane], *, stay: float | None = 0.0, is_patrol: bool = False
+        self,
+        context: Any,
+        lanes: Sequence[Lane],
+        *,
+        number: int = 0,
+        stay: float | None = 0.0,
+        is_patrol: bool = False,
     ) -> Slot:
         timeout = self._consumer.function_timeout.total_seconds()
         invocation = Invocation.of(context, timeout=timeout, monotonic=self._monotonic)
         return Slot(
             self._services,
+            number=number,
             lanes=lanes,
             invocation=invocation,
             turn=PullTurn,
@@ -228,7 +236,7 @@ class PullTurn:
 
     def checkpoint(self) -> Lane | None:
         """Return a lane above that has records."""
-        with self._slot.hand_back.outside():
+        with self._slot.outside():
             return self._slot.above(self._batch.lane, expected=0.0)
 
     @property
@@ -305,7 +313,7 @@ class PullTurn:
         self._together = call.max_size
         self._running = {record.group for record in call.records[: way.most]}
         self._started_at = self._slot.clock()
-        return dataclasses.replace(way, during=self._slot.hand_back.beside_handler(self._batch.lane))
+        return dataclasses.replace(way, during=self._slot.beside_handler(self._batch.lane))
 
     def _measure(self) -> None:
         """Add the time of the call that has just ended."""

@@ -7,37 +7,28 @@ import dataclasses
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, Self, TypeAlias
 
-from lanes.bell import COALESCING, MARGIN
+from lanes.bell import MARGIN
 from lanes.config.settings import LARGEST_BATCH
 from lanes.consumer import telemetry as report
 from lanes.consumer.attempts import WHOLE_INVOCATION
 from lanes.consumer.engines import Turn
 from lanes.consumer.engines.crashes import first_unsuspected
-from lanes.consumer.engines.looks import POLL, HandBack, Looking, Looks, Paused
+from lanes.consumer.engines.looks import POLL, Looking, Looks, Paused
 from lanes.consumer.engines.policy import PATIENCE, Rate, Reserve, Strict, Weighted
+from lanes.consumer.engines.timers import Bell, HandBack, Waker
 from lanes.consumer.outcome import Outcome, Outcomes, Reason, shortest_delay
 from lanes.errors import AwsError
 from lanes.events import Event
 from lanes.metrics import Metric
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from lanes.config import Lane, LanesConfig
     from lanes.consumer.batch import Corridor
     from lanes.consumer.interceptors.tenant_share import Tenants
     from lanes.consumer.ledger import Entry
     from lanes.consumer.records import Batch, Invocation, RawRecord
-
-
-class Bell(Protocol):
-    """The bell; each call raises `AwsError`."""
-
-    def ring(self, *, at: float | None = None) -> None:
-        """Ring for all slots."""
-
-    def return_after(self, receipt_handle: str, seconds: int) -> None:
-        """Make a received ring visible after some seconds."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +65,15 @@ class Slot:
     """
     One invocation's hold of a slot, for the lanes that it serves, highest first; `turn` makes the turn of a batch.
 
+    Args:
+        services: those of its environment.
+        number: its number, from 0; the heartbeat's invocation takes that of the first.
+        lanes: those that it serves.
+        invocation: the invocation.
+        turn: makes the turn of a batch.
+        stay: seconds from its start for which messages may come for which SQS drops the rings; None if that is over.
+        is_patrol: whether the heartbeat started it: no sender rang for the messages that it looks for.
+
     Attributes:
         is_over: whether the time is too short for another record.
         has_worked: whether it had records in hand.
@@ -85,6 +85,7 @@ class Slot:
         self,
         services: SlotServices,
         *,
+        number: int = 0,
         lanes: Sequence[Lane],
         invocation: Invocation,
         turn: TurnMaker,
@@ -102,17 +103,20 @@ class Slot:
         self.is_over = self.has_worked = self.has_waited = False
         self.is_alone = services.config.consumer.reserved_concurrency == 1
         self.hand_back = HandBack(services.looking, may_wait=self._may_wait, give_back=self._return_waiting)
+        self.waker = Waker(
+            services.bell,
+            slot=number,
+            config=services.config,
+            looking=services.looking,
+        )
         self._turns: list[SlotTurn] = []
         self._telemetry = services.looking.telemetry
         self._lanes = lanes
         self._invocation = invocation
         self._turn = turn
-        # Seconds from its start for which messages may come for which SQS drops the rings; None if that is over.
         self._stay = stay
-        # The heartbeat started it: no sender rang for the messages that it looks for, so it must not miss them.
         self._is_patrol = is_patrol
         self._began_at = self.clock()
-        self._rung_at = 0.0
         self._returns_at = 0.0
         self._reported: str | None = None
         self._reported_at = 0.0
@@ -125,10 +129,26 @@ class Slot:
     def __enter__(self) -> Self:
         """Report for the highest lane until there are records of another, so that a call that fails now is counted."""
         self._report_for(self.services.config.lanes[0].name)
+        self.waker.start()
         return self
 
     def __exit__(self, *_error: object) -> None:
+        self.waker.stop()
         self._report_for(None)
+
+    @contextlib.contextmanager
+    def beside_handler(self, lane: Lane) -> Iterator[None]:
+        """Run the timers of a handler."""
+        is_in_second = self.clock() < self._began_at + (self._stay or 0.0)
+        watched = self.waker.beside_handler(hides=is_in_second, more=bool(self.looks.full))
+        with watched, self.hand_back.beside_handler(lane):
+            yield
+
+    @contextlib.contextmanager
+    def outside(self) -> Iterator[None]:
+        """Stop the timers for a checkpoint."""
+        with self.hand_back.outside(), self.waker.outside():
+            yield
 
     def work(self) -> None:
         """Serve the lanes until they are empty, or until this invocation has no time for another record."""
@@ -226,7 +246,7 @@ class Slot:
         """Ring for a slot that is free, if there are others, to serve a batch that long records would set aside."""
         leaves = not (self.is_alone or self.services.looking.pace.is_short(above))
         if leaves:
-            self.ring()
+            self.waker.ring()
         return leaves
 
     def can_look_above(self, lane: Lane) -> bool:
@@ -238,7 +258,7 @@ class Slot:
         for lane in () if self.is_alone else lanes:
             if (records := self.looks.hands.pop(lane.name, None)) is not None:
                 self._return(lane, records, Reason.ASIDE)
-                self.ring()
+                self.waker.ring()
 
     def _may_wait(self) -> bool:
         """Whether records may wait in hand during the next one, although another slot may be free for them."""
@@ -259,8 +279,8 @@ class Slot:
             self._return(lane, self.looks.hands.pop(lane.name), Reason.ASIDE)
         for turn in turns:
             turn.give_back()
-        if (lanes or turns) and self.clock() >= self._rung_at + COALESCING:
-            self.ring()
+        if lanes or turns:
+            self.waker.ring()
 
     def give_back_all(self) -> None:
         """Return everything in hand: the next record may kill this process."""
@@ -345,9 +365,7 @@ class Slot:
         before = looks.before_hands(order)
         if all(map(self.has_time_for, before)):
             looks.look(before, expected=expected)
-        if looks.has_more and self.clock() >= self._rung_at + PATIENCE:
-            self.ring()
-        looks.has_more = False
+        self.waker.wake_for(looks.full)
         place = len(looks.before_hands(order))
         return self._overdue(order[place + 1 :]) or next(iter(order[place:]), None)
 
@@ -426,12 +444,6 @@ class Slot:
         """Return those of the lanes that this slot serves, but for paused ones."""
         paused = self.services.paused.lanes()
         return [lane for lane in lanes if lane in self._lanes and lane.name not in paused]
-
-    def ring(self) -> None:
-        """Ring for the other slots: more messages wait than this one has taken."""
-        bell, self._rung_at = self.services.bell, self.clock()
-        if bell is not None and not self.is_alone:
-            report.tried(self._telemetry, Event.BELL_NOT_RUNG, bell.ring)
 
     def _report_for(self, lane: str | None) -> None:
         """Report from now on for a lane; None to end the reports."""

@@ -71,11 +71,11 @@ class PulledLanes:
     Args:
         bell: returns the mappings on the bell's queue.
         pauses: the paused lanes.
-        ring: rings the bell.
+        ring: rings the bell for a lane.
     """
 
     def __init__(
-        self, *, bell: Callable[[], Sequence[LaneMapping]], pauses: Pauses, ring: Callable[[], None]
+        self, *, bell: Callable[[], Sequence[LaneMapping]], pauses: Pauses, ring: Callable[[str], None]
     ) -> None:
         self._bell = bell
         self._pauses = pauses
@@ -95,7 +95,7 @@ class PulledLanes:
         change = self._pauses.resume if enabled else self._pauses.pause
         change(lane)
         if enabled:
-            self._ring()
+            self._ring(lane)
         return the_mapping(self, lane)
 
 

@@ -113,10 +113,9 @@ def test_one_ring_is_enough_for_a_whole_group(slots, beside):
     scenario.check_kept()
 
 
-@BESIDE
-def test_a_slot_that_leaves_work_rings_for_the_others(beside):
-    """Nobody else would, where the sender does not ring."""
-    scenario = scenario_with(beside=beside, reserved_concurrency=3)
+def test_a_slot_that_leaves_work_rings_for_the_others():
+    """For as many as messages wait; nobody else would, where the sender does not ring."""
+    scenario = scenario_with(reserved_concurrency=3)
     seen = []
     scenario.in_handler = lambda _message: seen.append(scenario.world.bell.counts().visible)
     for number in range(9):
@@ -124,7 +123,7 @@ def test_a_slot_that_leaves_work_rings_for_the_others(beside):
 
     scenario.step("HIGH")
 
-    assert seen[0] >= 2
+    assert seen[1] >= 1
     assert (
         {"slot-0", "slot-1", "slot-2"} >= {group for group in rings(scenario) if group != HEARTBEAT} > set()
     )

@@ -88,7 +88,7 @@ def test_a_lane_needs_exactly_one_mapping(found):
 @pytest.fixture
 def pulled():
     """Two lanes of the pull engine, behind the bell's mapping."""
-    return PulledLanes(bell=lambda: [ENABLED], pauses=MemoryPauses(Calls()), ring=lambda: None)
+    return PulledLanes(bell=lambda: [ENABLED], pauses=MemoryPauses(Calls()), ring=lambda _lane: None)
 
 
 def test_a_lane_of_the_pull_engine_is_paused_without_its_mapping(pulled):
@@ -104,19 +104,19 @@ def test_a_lane_of_the_pull_engine_is_paused_without_its_mapping(pulled):
 def test_the_bell_is_rung_for_a_resumed_lane():
     """Its senders rang while it was paused; the heartbeat comes up to 20 s later."""
     rung = []
-    lanes = PulledLanes(bell=lambda: [ENABLED], pauses=MemoryPauses(Calls()), ring=lambda: rung.append(1))
+    lanes = PulledLanes(bell=lambda: [ENABLED], pauses=MemoryPauses(Calls()), ring=rung.append)
 
     switched(lanes, enabled=False)
     assert rung == []
     switched(lanes, enabled=True)
 
-    assert rung == [1]
+    assert rung == ["HIGH"]
 
 
 def test_a_lane_of_the_pull_engine_without_a_bell_is_refused():
     """There is nothing that would receive its messages."""
     with pytest.raises(ConfigurationError, match="no event source mappings serve it"):
-        switched(PulledLanes(bell=list, pauses=MemoryPauses(Calls()), ring=lambda: None), enabled=False)
+        switched(PulledLanes(bell=list, pauses=MemoryPauses(Calls()), ring=lambda _lane: None), enabled=False)
 
 
 def test_an_entry_is_written_before_and_after_a_change():

@@ -219,7 +219,7 @@ def test_the_preview_of_a_pause_is_true_in_the_pull_engine():
         reports_failures=True,
     )
     operations = SimpleNamespace(
-        mappings=PulledLanes(bell=lambda: [mapping], pauses=MemoryPauses(Calls()), ring=lambda: None),
+        mappings=PulledLanes(bell=lambda: [mapping], pauses=MemoryPauses(Calls()), ring=lambda _lane: None),
         depths=SimpleNamespace(depth=lambda _lane: LaneDepth(backlog=5, in_flight=2)),
         deployment=SimpleNamespace(bell="https://sqs/1/bell.fifo"),
     )
