@@ -5,6 +5,7 @@ Handlers with log-normal and Pareto times, of 5 and 20 ms, and of 0.1 s with one
 messages, a group for each message, a flood of the second lane, and twenty lanes with half as much again as the slots
 can do. Each load runs at several numbers of slots over a constant backlog, and is compared with the ideal scheduler,
 and where a target says so with no priority. `worked` is the share of the slots' time in handlers, over the ideal's.
+Then the bill of thin traffic: single messages of 50 ms at random, and nothing else, at 1 to 200 slots.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.patterns import PATTERNS
 from benchmarks.report import Findings, Table, run_engine
 from benchmarks.scenarios import Load, Shape, ideal, simulate
+from benchmarks.thin import bills, thin_figures
 from benchmarks.wait import MIN_DEPTH, Waits, waits_of
 from simulator.outcome import queue_requests
 from simulator.parameters import Unknowns
@@ -226,10 +228,19 @@ def measure(*, engine: EngineName, quick: bool, seed: int) -> Findings:
         for case in cases
     }
     table = Table(title="the top lane's wait", columns=COLUMNS, rows=[case.row() for case in cases])
+    scale = QUICK_SCALE if quick else 1.0
+    found = bills(engine=engine, seed=seed, scale=scale, unknowns=Unknowns())
+    bill = Table(
+        title="thin traffic",
+        columns=("a message every s", "slots", "dollars a month"),
+        rows=[dataclasses.astuple(one) for one in found],
+    )
     loads = {name: dataclasses.asdict(kind.load) for name, kind in KINDS.items()}
     return Findings(
-        figures=_figures(cases) | {"loads": rows},
-        tables=[table],
+        figures=_figures(cases)
+        | thin_figures(engine=engine, seed=seed, scale=scale, unknowns=Unknowns())
+        | {"loads": rows, "thin": [dataclasses.asdict(one) for one in found]},
+        tables=[table, bill],
         conditions={"seconds": SECONDS, "loads": loads},
     )
 
@@ -238,7 +249,11 @@ def judge(
     *, engine: EngineName, quick: bool, seed: int, unknowns: Unknowns | None = None
 ) -> dict[str, float]:
     """Return the figures with a target."""
-    return _figures(cases_of(engine=engine, quick=quick, seed=seed, unknowns=unknowns))
+    cases = cases_of(engine=engine, quick=quick, seed=seed, unknowns=unknowns)
+    scale = QUICK_SCALE if quick else 1.0 if unknowns is None else RANGE_SCALE
+    return _figures(cases) | thin_figures(
+        engine=engine, seed=seed, scale=scale, unknowns=unknowns or Unknowns()
+    )
 
 
 if __name__ == "__main__":
