@@ -220,6 +220,7 @@ class _Known:
     tail: float = 0.0
     worked: int = 0
     is_deep: bool = False
+    is_plenty: bool = False
     is_mixed: bool = False
     chain: int = 0
     together: int = 1
@@ -262,6 +263,8 @@ class Pace:
         """Remember the front of a lane: one group, which only this slot can serve now, or more than a look takes."""
         known = self._known[lane.name]
         known.is_deep = is_full
+        # A single record that was asked for may be the only one.
+        known.is_plenty = is_full and len(records) > 1
         if not records:
             return
         group, groups = records[0].group, {record.group for record in records}
@@ -293,7 +296,7 @@ class Pace:
 
     def is_plenty(self, lane: Lane) -> bool:
         """Whether a lane's records may wait in hand: it has the lowest priority, and more than slots can take."""
-        return lane.threshold is None and lane.max_wait is None and self._known[lane.name].is_deep
+        return lane.threshold is None and lane.max_wait is None and self._known[lane.name].is_plenty
 
     def is_chain(self, lane: Lane) -> bool:
         """Whether the next message of a lane may be one behind those in hand, in their group."""

@@ -95,11 +95,18 @@ def test_a_look_ends_with_records_that_take_about_the_same_time(slots, seconds, 
     assert pace.is_even(lanes[0]) == even
 
 
-@pytest.mark.parametrize(("lane", "count", "plenty"), [(-1, 10, True), (-1, 4, False), (0, 10, False)])
-def test_only_a_deep_last_lane_has_plenty(lane, count, plenty):
-    """Its records may wait in hand: other slots would take the next ones all the same."""
+@pytest.mark.parametrize(
+    ("lane", "count", "full", "plenty"),
+    [(-1, 10, True, True), (-1, 4, False, False), (-1, 1, True, False), (0, 10, True, False)],
+)
+def test_only_a_deep_last_lane_has_plenty(lane, count, full, plenty):
+    """
+    Its records may wait in hand: other slots would take the next ones all the same.
+
+    A single one that was asked for may be the only one: it waited eight seconds behind a long record.
+    """
     pace, lanes = pace_with(3)
-    pace.received(lanes[lane], records(count), is_full=count == 10)
+    pace.received(lanes[lane], records(count), is_full=full)
 
     assert pace.is_plenty(lanes[lane]) == plenty
 
