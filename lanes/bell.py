@@ -18,13 +18,16 @@ All durations are in seconds.
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import math
 import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
+
+    from lanes.config import LanesConfig
 
 BODY = '{"lanes":"ring"}'
 """The body of each message of the bell: JSON, since EventBridge can send no other constant."""
@@ -35,6 +38,8 @@ _SLOT = re.compile(rf"{_PREFIX}(0|[1-9][0-9]{{0,2}})")
 _SECOND = re.compile(r"-([0-9]{1,15})\Z")
 HEARTBEAT = "heartbeat"
 """The group of the heartbeat."""
+LARGEST_BATCH = 10
+"""Rings of one call. AWS: its entries (API_SendMessageBatch)."""
 COALESCING = 1.0
 """Rings within one such interval are one ring."""
 MARGIN = 0.25
@@ -146,16 +151,65 @@ def rung_for(messages: int, serving: Sequence[int], at: float) -> list[int]:
 
 def others(slot: int, count: int, *, slots: int, after: int = 0) -> list[int]:
     """
-    Return slots for which another one rings, each at most once.
+    Return slots for which another one rings: the next ones, each at most once.
 
     Args:
         slot: its number.
         count: number of them.
         slots: number of all slots.
-        after: how many behind its own are left out.
+        after: how many behind its own are passed over; after the last one the first follows.
     """
-    found = ((slot + 1 + after + one) % slots for one in range(min(count, slots)))
-    return [one for one in found if one != slot]
+    rest = slots - 1
+    return [(slot + 1 + (after + one) % rest) % slots for one in range(min(count, rest))]
+
+
+class Ringer(abc.ABC):
+    """
+    Rings for slots, for each once in a second; every method raises `AwsError`.
+
+    Args:
+        config: the lanes.
+        clock: returns epoch seconds.
+    """
+
+    def __init__(self, config: LanesConfig, clock: Callable[[], float]) -> None:
+        self._config = config
+        self._clock = clock
+        self._rung: dict[int, int] = {}
+
+    def ring_for(self, lane: str, *, messages: int = 1, at: float | None = None) -> None:
+        """
+        Ring for messages that a lane has accepted.
+
+        Args:
+            lane: its name.
+            messages: number of them in one call.
+            at: epoch time of SQS's answer to your send; by default that of the clock.
+        """
+        moment = self._clock() if at is None else at
+        serving = self._config.slots_for(self._config.lane(lane))
+        self.ring(rung_for(messages, serving, moment), at=moment)
+
+    def ring(self, slots: Iterable[int], *, at: float | None = None) -> None:
+        """
+        Ring for some slots, but for those that this process has rung for in the same second.
+
+        Args:
+            slots: their numbers.
+            at: epoch time; by default that of the clock.
+        """
+        moment = self._clock() if at is None else at
+        second = second_of(moment)
+        new = [slot for slot in slots if self._rung.get(slot) != second]
+        wanted = rings(new, moment)
+        for start in range(0, len(wanted), LARGEST_BATCH):
+            self._send(wanted[start : start + LARGEST_BATCH])
+        # After the calls, so that a slot's next ring in this second repeats a failed one.
+        self._rung.update(dict.fromkeys(new, second))
+
+    @abc.abstractmethod
+    def _send(self, wanted: Sequence[Ring]) -> None:
+        """Send up to ten rings in one call."""
 
 
 def _group(slot: int) -> str:

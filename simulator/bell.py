@@ -6,9 +6,9 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lanes.bell import BODY, HEARTBEAT, maximum_concurrency
+from lanes.bell import BODY, HEARTBEAT, LARGEST_BATCH, maximum_concurrency
 from lanes.config import EngineName, Lane
-from lanes.testing.bell import LARGEST_BATCH, MemoryBell, bell_queue
+from lanes.testing.bell import MemoryBell, bell_queue
 
 from .function import BELL
 from .memory import Calls

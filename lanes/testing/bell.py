@@ -5,21 +5,20 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from lanes.bell import BODY, RETENTION, VISIBILITY_MARGIN, rings, rung_for, second_of
+from lanes.bell import BODY, RETENTION, VISIBILITY_MARGIN, Ring, Ringer
 from lanes.errors import AwsError
 from lanes.testing.fifo.errors import FifoQueueError
 from lanes.testing.fifo.queue import FifoQueue, random_message_id
 from lanes.testing.fifo.settings import FifoSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Sequence
 
     from lanes.config import LanesConfig
     from lanes.testing.memory import Calls
 
 BELL = "bell"
 """The name of its queue."""
-LARGEST_BATCH = 10
 
 
 def bell_queue(
@@ -42,7 +41,7 @@ def bell_queue(
     )
 
 
-class MemoryBell:
+class MemoryBell(Ringer):
     """
     The bell as one process uses it.
 
@@ -63,35 +62,21 @@ class MemoryBell:
         *,
         on_visible: Callable[[], None] = lambda: None,
     ) -> None:
+        super().__init__(config, clock)
         self.queue = queue
-        self._config = config
-        self._clock = clock
         self._calls = calls
         self._on_visible = on_visible
-        self._rung: dict[int, int] = {}
-
-    def ring_for(self, lane: str, *, messages: int = 1, at: float | None = None) -> None:
-        """Ring for messages that a lane has accepted."""
-        moment = self._clock() if at is None else at
-        self.ring(rung_for(messages, self._config.slots_for(self._config.lane(lane)), moment), at=moment)
-
-    def ring(self, slots: Collection[int], *, at: float | None = None) -> None:
-        """Ring for some slots, once in each second."""
-        moment = self._clock() if at is None else at
-        second = second_of(moment)
-        new = [slot for slot in slots if self._rung.get(slot) != second]
-        wanted = rings(new, moment)
-        for start in range(0, len(wanted), LARGEST_BATCH):
-            with self._calls.make("SendMessageBatch"):
-                for ring in wanted[start : start + LARGEST_BATCH]:
-                    self.queue.send(BODY, group=ring.group, deduplication_id=ring.deduplication_id)
-        self._rung.update(dict.fromkeys(new, second))
-        self._on_visible()
 
     def has_rings(self) -> bool:
         """Whether rings wait, also those behind one of their group."""
         with self._calls.make("GetQueueAttributes"):
             return self.queue.counts().visible > 0
+
+    def _send(self, wanted: Sequence[Ring]) -> None:
+        with self._calls.make("SendMessageBatch"):
+            for ring in wanted:
+                self.queue.send(BODY, group=ring.group, deduplication_id=ring.deduplication_id)
+        self._on_visible()
 
     def return_after(self, receipt_handle: str, seconds: int) -> None:
         """

@@ -8,12 +8,12 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lanes.aws.errors import aws_errors
-from lanes.bell import BODY, Ring, rings, rung_for, second_of
+from lanes.bell import BODY, Ring, Ringer
 from lanes.errors import AwsError
 from lanes.fault_codes import may_pass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from mypy_boto3_sqs import SQSClient
 
@@ -23,13 +23,11 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 OPERATION = "SendMessageBatch"
-# AWS: a batch call has at most 10 entries (API_SendMessageBatch).
-LARGEST_BATCH = 10
 # AWS: of a mapping (Lambda API, ScalingConfig).
 MOST_SLOTS = 1000
 
 
-class BellQueue:
+class BellQueue(Ringer):
     """
     The bell of one deployment; every method raises `AwsError`.
 
@@ -43,41 +41,9 @@ class BellQueue:
     def __init__(
         self, url: str, config: LanesConfig, client: SQSClient, clock: Callable[[], float] = time.time
     ) -> None:
+        super().__init__(config, clock)
         self._url = url
-        self._config = config
         self._client = client
-        self._clock = clock
-        self._rung: dict[int, int] = {}
-
-    def ring_for(self, lane: str, *, messages: int = 1, at: float | None = None) -> None:
-        """
-        Ring for messages that a lane has accepted.
-
-        Args:
-            lane: its name.
-            messages: number of them in one call.
-            at: epoch time of SQS's answer to your send; by default that of the clock.
-        """
-        moment = self._clock() if at is None else at
-        serving = self._config.slots_for(self._config.lane(lane))
-        self.ring(rung_for(messages, serving, moment), at=moment)
-
-    def ring(self, slots: Collection[int], *, at: float | None = None) -> None:
-        """
-        Ring for some slots, but for those that this process has rung for in the same second.
-
-        Args:
-            slots: their numbers.
-            at: epoch time; by default that of the clock.
-        """
-        moment = self._clock() if at is None else at
-        second = second_of(moment)
-        new = [slot for slot in slots if self._rung.get(slot) != second]
-        wanted = rings(new, moment)
-        for start in range(0, len(wanted), LARGEST_BATCH):
-            self._send(wanted[start : start + LARGEST_BATCH])
-        # After the calls, so that a slot's next ring in this second repeats a failed one.
-        self._rung.update(dict.fromkeys(new, second))
 
     def has_rings(self) -> bool:
         """Whether rings wait, also those behind one of their group that an invocation has."""

@@ -51,6 +51,15 @@ class Timer:
             if not pending.cancel():
                 pending.result()
 
+    @contextlib.contextmanager
+    def stopped(self, start: Callable[[], None]) -> Iterator[None]:
+        """Make no call meanwhile, and start again afterwards."""
+        self.stop()
+        try:
+            yield
+        finally:
+            start()
+
     def _call(self) -> None:
         if (after := self._fire()) is not None:
             self.start(after)
@@ -92,12 +101,8 @@ class HandBack:
     @contextlib.contextmanager
     def outside(self) -> Iterator[None]:
         """Stop the timer for a checkpoint; the handler may go on after it, and its threads may have some at once."""
-        with self._checkpoints:
-            self._timer.stop()
-            try:
-                yield
-            finally:
-                self._start()
+        with self._checkpoints, self._timer.stopped(self._start):
+            yield
 
     def _start(self) -> None:
         if (after := self._next()) is not None:
@@ -234,14 +239,9 @@ class Waker:
             return error
         return None
 
-    @contextlib.contextmanager
-    def outside(self) -> Iterator[None]:
+    def outside(self) -> contextlib.AbstractContextManager[None]:
         """Stop the watch for a checkpoint."""
-        self._timer.stop()
-        try:
-            yield
-        finally:
-            self.start()
+        return self._timer.stopped(self.start)
 
     def _watch(self) -> float:
         if self._looking.clock() >= self._due_at:
