@@ -53,7 +53,7 @@ REASONS: dict[tuple[str, str], str] = {
     ("loads-pull", "thin_dollars_over_mapped"): (
         "A slot stays until the second of its ring is over, since SQS has dropped the rings of that second. Tried: no "
         "`linger`, 7 % less at ten slots and as much at one. A shorter second: SQS dates its answers to whole ones. To "
-        "return the ring and look again after its second: what is sent in it would wait for that look. Before a send "
+        "return the ring and look again after its second: its other messages would wait for that look. Before a send "
         "rang for single slots the bill was 134 times as high at 200 slots; now it is the same at any number."
     ),
     ("overhead", "us_per_record_batch_1"): (

@@ -1,4 +1,4 @@
-"""What a slot does beside a handler: it returns records that wait behind a long one, and rings for other slots."""
+"""The timers of a slot beside a handler: the return of records behind a long one, and rings for other slots."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Timer:
 
 class HandBack:
     """
-    A timer beside each handler: when its record takes longer than usual, what waits behind it in hand returns.
+    A timer beside each handler: when its record takes longer than usual, those behind it in hand return.
 
     It acts only while a handler runs, outside of its checkpoints, so it shares nothing with the slot's own work.
 

@@ -1,7 +1,7 @@
 """
 Resources that are away, from the function's log: each slot logs every try that failed, and that a resource is back.
 
-The slots share no state, so what they logged is all that is known.
+The slots share no state, so their log is all that is known.
 """
 
 from __future__ import annotations
