@@ -220,7 +220,7 @@ class PriorityConsumer(Construct):
         )
 
     def _add_mapping(
-        self, construct_id: str, queue: sqs.Queue, *, batch_size: int, max_concurrency: int
+        self, construct_id: str, queue: sqs.IQueue, *, batch_size: int, max_concurrency: int
     ) -> lambda_.EventSourceMapping:
         mapping = lambda_.EventSourceMapping(
             self,

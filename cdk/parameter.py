@@ -35,7 +35,9 @@ def deployment_document(*, queues: LaneQueues, ledger: Ledger, outbox: OutboxTab
         config=queues.config,
         queues={
             lane_queue.lane.name: deployment.LaneQueues(
-                url=lane_queue.queue.queue_url, dead_letter_url=lane_queue.dead_letter_queue.queue_url
+                url=lane_queue.queue.queue_url,
+                dead_letter_url=lane_queue.dead_letter_queue.queue_url,
+                existing=lane_queue.is_existing,
             )
             for lane_queue in queues.lanes
         },

@@ -10,6 +10,7 @@ from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from lanes.config import LanesConfig
@@ -54,6 +55,8 @@ class PriorityLanesStack(Stack):
             this repository.
         encryption_key: Your key for queues and tables; by default AWS encrypts them with its own.
         removal_policy: Whether to keep or delete queues, tables and logs with the stack. They are kept by default.
+        existing: Queues that other stacks or teams own, by lane name, see :class:`LaneQueues`.
+        dead_letter_queues: The dead-letter queues of those of them that this app does not define, by lane name.
         **function_props: VPC, layers, tracing and role of the consumer's function, see :class:`FunctionProps`.
 
     Attributes:
@@ -79,6 +82,8 @@ class PriorityLanesStack(Stack):
         runbook: str = RUNBOOK,
         encryption_key: kms.IKey | None = None,
         removal_policy: RemovalPolicy = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
+        existing: Mapping[str, sqs.IQueue | str] | None = None,
+        dead_letter_queues: Mapping[str, sqs.IQueue | str] | None = None,
         **function_props: Unpack[FunctionProps],
     ) -> None:
         super().__init__(
@@ -86,7 +91,13 @@ class PriorityLanesStack(Stack):
         )
         self.alarm_actions = self._alarm_actions(alarm_topic, encryption_key)
         self.queues = LaneQueues(
-            self, "Lanes", config=config, encryption_key=encryption_key, removal_policy=removal_policy
+            self,
+            "Lanes",
+            config=config,
+            encryption_key=encryption_key,
+            removal_policy=removal_policy,
+            existing=existing,
+            dead_letter_queues=dead_letter_queues,
         )
         self.ledger = Ledger(self, "Ledger", encryption_key=encryption_key, removal_policy=removal_policy)
         self.outbox: Outbox | None = None

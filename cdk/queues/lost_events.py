@@ -7,7 +7,7 @@ import jsii
 from aws_cdk import Stack
 from aws_cdk import aws_events as events
 from aws_cdk import aws_scheduler as scheduler
-from constructs import IValidation
+from constructs import IConstruct, IValidation
 
 ADVICE = (
     "EventBridge can't give the deduplication id that a lane needs, so SQS would refuse each event and the rule would "
@@ -21,17 +21,19 @@ class LostEvents:
     The rule that no rule or schedule targets a lane.
 
     Args:
-        lanes: The lanes, each with its ``queue``.
+        scope: A construct of the app.
+        lanes: The lanes that need a deduplication id, each with its ``queue``.
 
     """
 
-    def __init__(self, lanes: Sequence[Any]) -> None:
+    def __init__(self, scope: IConstruct, lanes: Sequence[Any]) -> None:
+        self._scope = scope
         self._lanes = lanes
 
     def validate(self) -> list[str]:
         """Return a text for each target that is a lane."""
         found = []
-        for node in self._lanes[0].node.root.node.find_all():
+        for node in self._scope.node.root.node.find_all():
             if isinstance(node, events.CfnRule):
                 targets = Stack.of(node).resolve(node.targets) or []
             elif isinstance(node, scheduler.CfnSchedule):

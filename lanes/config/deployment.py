@@ -30,10 +30,11 @@ SOURCE = "deployment of lanes"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneQueues:
-    """URLs of a lane's queue and of its dead-letter queue."""
+    """URLs of a lane's queue and of its dead-letter queue; `existing` if the stack uses but does not define them."""
 
     url: str
     dead_letter_url: str
+    existing: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +63,7 @@ class Deployment:
             "config": self.config.to_dict(brief=True),
             "queues": {
                 name: {"url": queues.url, "dead_letter_url": queues.dead_letter_url}
+                | ({"existing": True} if queues.existing else {})
                 for name, queues in self.queues.items()
             },
             "table": self.table,
@@ -170,5 +172,9 @@ def _queues(raw: Any, config: LanesConfig, problems: list[str]) -> dict[str, Lan
         problems.extend(
             f"queues: {name} has no {key}" for key, url in urls.items() if not (isinstance(url, str) and url)
         )
-        queues[name] = LaneQueues(url=str(urls["url"]), dead_letter_url=str(urls["dead_letter_url"]))
+        queues[name] = LaneQueues(
+            url=str(urls["url"]),
+            dead_letter_url=str(urls["dead_letter_url"]),
+            existing=entry.get("existing") is True,
+        )
     return queues
