@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 from lanes.config.table import format_duration
 from lanes.operate.lanes import check_rules as rules
+from lanes.operate.lanes import queue_rules
 from lanes.operate.lanes.findings import Finding, Findings, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from lanes.config import Lane, LanesConfig
     from lanes.config.deployment import Deployment
@@ -29,6 +30,8 @@ CONSUMES = (
 )
 # The consumer sends dead letters itself; SQS's own redrive needs no right of the function.
 DEAD_LETTERS = RINGS = ("sqs:SendMessage",)
+# AWS: what a receiver and a sender of an encrypted queue need of its key (SQS Developer Guide, "Key management").
+KEY = ("kms:Decrypt", "kms:GenerateDataKey")
 KEEPS = (
     "dynamodb:GetItem",
     "dynamodb:BatchGetItem",
@@ -89,15 +92,24 @@ class Check:
         right = "sqs:GetQueueAttributes on it"
         queue = self._findings.ask(subject, partial(self._state.queue, urls.url), right=right)
         if queue is not None:
-            found = f"hides for {queue.get('VisibilityTimeout')} s, keeps {rules.kept_for(queue)}"
-            problems = [*rules.queue_problems(queue), *rules.visibility_problems(self._config, lane, queue)]
-            self._findings.expect(subject, found, problems)
-            self._used.append((CONSUMES, queue["QueueArn"]))
+            found = f"hides for {queue.get('VisibilityTimeout')} s, keeps {queue_rules.kept_for(queue)}"
+            self._findings.expect(subject, found, self._queue_problems(lane, queue))
+            self._uses(CONSUMES, queue)
         dead = self._findings.ask(dead_subject, partial(self._state.queue, urls.dead_letter_url), right=right)
         if dead is not None:
-            problems = [*rules.queue_problems(dead), *rules.dead_letter_problems(queue or {}, dead)]
-            self._findings.expect(dead_subject, f"keeps {rules.kept_for(dead)}", problems)
-            self._used.append((DEAD_LETTERS, dead["QueueArn"]))
+            problems = (
+                queue_rules.existing_queue_problems(dead)
+                if urls.existing
+                else queue_rules.queue_problems(dead)
+            )
+            problems += queue_rules.dead_letter_problems(
+                queue or {},
+                dead,
+                max_attempts=self._config.consumer.max_attempts,
+                advice=queue_rules.OWNER if urls.existing else rules.DEPLOY,
+            )
+            self._findings.expect(dead_subject, f"keeps {queue_rules.kept_for(dead)}", problems)
+            self._uses(DEAD_LETTERS, dead)
         if lane.closing and queue is not None and dead is not None:
             left, letters = rules.messages_in(queue), rules.messages_in(dead)
             advice = "" if left or letters else "; remove it from lanes.toml, then deploy"
@@ -106,6 +118,26 @@ class Check:
                 f"{lane.name} lane",
                 f"it is closing: {left} messages and {letters} dead letters are left{advice}",
             )
+
+    def _queue_problems(self, lane: Lane, queue: Mapping[str, str]) -> rules.Problems:
+        if not self._deployment.queues[lane.name].existing:
+            return [
+                *queue_rules.queue_problems(queue),
+                *queue_rules.visibility_problems(self._config, lane, queue),
+            ]
+        for note in queue_rules.existing_queue_notes(queue):
+            self._findings.note("existing_queue", f"{lane.name} queue", note)
+        return [
+            *queue_rules.existing_queue_problems(queue),
+            *queue_rules.existing_visibility_problems(lane, queue),
+        ]
+
+    def _uses(self, actions: Sequence[str], queue: Mapping[str, str]) -> None:
+        """Record the rights that the function needs on a queue and on its key."""
+        self._used.append((actions, queue["QueueArn"]))
+        key = queue_rules.key_of(queue)
+        if key is not None and (KEY, key) not in self._used:
+            self._used.append((KEY, key))
 
     def _leftovers(self) -> None:
         """Check the queues of removed lanes, which CloudFormation keeps."""
@@ -162,7 +194,7 @@ class Check:
         if queue is not None:
             found = f"hides for {queue.get('VisibilityTimeout')} s"
             self._findings.expect("bell", found, rules.bell_problems(self._config, queue))
-            self._used.append(((*CONSUMES, *RINGS), queue["QueueArn"]))
+            self._uses((*CONSUMES, *RINGS), queue)
         problems = partial(rules.bell_mapping_problems, self._config)
         before = len(self._findings.all)
         arns = self._mappings("bell mapping", self._state.bell_mappings, problems)
@@ -236,7 +268,11 @@ class Check:
             if denied is None:
                 return
             missing += [
-                rules.Problem("right_missing", f"the function may not {action} on {resource}", rules.DEPLOY)
+                rules.Problem(
+                    "right_missing",
+                    f"the function may not {action} on {resource}",
+                    rules.GRANT_KEY if actions is KEY else rules.DEPLOY,
+                )
                 for action in denied
             ]
         self._findings.expect("permissions", "the function may use its queues and its table", missing)

@@ -1,14 +1,12 @@
-"""The rules of a check: requirements of queues, mappings, function, table and account, with advice."""
+"""The rules of a check: requirements of mappings, function, table and account, with advice."""
 
 from __future__ import annotations
 
-import json
 import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from lanes import bell
-from lanes.config import VISIBILITY_FACTOR
 from lanes.config.deployment import VARIABLE, Deployment
 from lanes.config.table import format_duration
 from lanes.errors import ConfigurationError
@@ -35,12 +33,9 @@ class Problem(NamedTuple):
 Problems = list[Problem]
 
 DEPLOY = "deploy the stack again: cdk deploy"
+GRANT_KEY = "pass an existing queue with its key, Queue.from_queue_attributes(..., key_arn=...); deploy again"
 RESCUE = 'move them to a lane: docs/how-to/deploy.md, "Rescue the messages of a removed lane"'
 TTL, INDEX = "expires_at", "parked"
-LEAST_RECEIVES = 100
-"""The constructs set 1,000; far fewer would dead-letter messages that only yielded or were throttled."""
-
-SECONDS_OF_A_DAY = 86_400
 
 
 def local_problems(local: LanesConfig, deployed: LanesConfig) -> Problems:
@@ -67,62 +62,6 @@ def differences(local: object, deployed: object, where: str = "") -> list[str]:
             for line in differences(one, other, f"{where}[{place}]")
         ]
     return [] if local == deployed else [f"{where} is {local} in the file, {deployed} in the deployment"]
-
-
-def queue_problems(queue: Mapping[str, str]) -> Problems:
-    """Compare a queue with the requirements of every lane."""
-    wanted = {
-        "FifoQueue": "true",
-        # AWS: high throughput needs both (SQS quotas of messages). Without it a queue takes 300 calls a second of
-        # each kind.
-        "DeduplicationScope": "messageGroup",
-        "FifoThroughputLimit": "perMessageGroupId",
-        # Equal bodies are two messages: the id comes from the event (docs/decisions/0006-kinds-and-cloudevents.md).
-        "ContentBasedDeduplication": "false",
-    }
-    problems = [
-        Problem("queue_setting", f"{name} is {queue.get(name, 'not set')}; it must be {value}", DEPLOY)
-        for name, value in wanted.items()
-        if queue.get(name, "false") != value
-    ]
-    if queue.get("SqsManagedSseEnabled") != "true" and not queue.get("KmsMasterKeyId"):
-        problems.append(Problem("not_encrypted", "it is not encrypted", DEPLOY))
-    return problems
-
-
-def visibility_problems(config: LanesConfig, lane: Lane, queue: Mapping[str, str]) -> Problems:
-    """Compare a queue's visibility timeout with the lane's, and with the function's timeout."""
-    seconds = int(queue.get("VisibilityTimeout", 0))
-    wanted = lane.visibility_timeout.total_seconds()
-    least = VISIBILITY_FACTOR * config.consumer.function_timeout.total_seconds()
-    problems = []
-    if seconds != wanted:
-        text = f"visibility timeout is {seconds} s, {wanted:g} s was deployed"
-        problems.append(Problem("visibility_timeout_differs", text, DEPLOY))
-    if seconds < least:
-        text = f"visibility timeout is {seconds} s, below {VISIBILITY_FACTOR} times that of the function"
-        advice = f"set visibility_timeout of {lane.name} to {least:g} s or more, then deploy"
-        problems.append(Problem("visibility_timeout_short", text, advice))
-    return problems
-
-
-def dead_letter_problems(queue: Mapping[str, str], dead: Mapping[str, str]) -> Problems:
-    """Compare a dead-letter queue with the lane's queue, if that is known."""
-    if not queue:
-        return []
-    policy = json.loads(queue.get("RedrivePolicy", "{}"))
-    most = policy.get("maxReceiveCount", 0)
-    problems = []
-    if policy.get("deadLetterTargetArn") != dead.get("QueueArn"):
-        text = "the lane's queue does not name it as its dead-letter queue"
-        problems.append(Problem("dead_letter_queue_unused", text, DEPLOY))
-    elif int(most) < LEAST_RECEIVES:
-        text = f"SQS moves messages there after {most} receives, yields included"
-        problems.append(Problem("few_receives", text, DEPLOY))
-    if int(dead.get("MessageRetentionPeriod", 0)) < int(queue.get("MessageRetentionPeriod", 0)):
-        text = f"it keeps {kept_for(dead)}, the lane's queue {kept_for(queue)}"
-        problems.append(Problem("short_retention", text, DEPLOY))
-    return problems
 
 
 def lane_mapping_problems(lane: Lane, mapping: LaneMapping) -> Problems:
@@ -265,11 +204,13 @@ def account_problems(account: AccountState, config: LanesConfig) -> Problems:
 
 
 def queue_prefix(deployment: Deployment) -> str | None:
-    """Return the beginning of the names of all queues of lanes; None if your app names them itself."""
-    lane = deployment.config.last_lane
+    """Return the beginning of the names of all queues of lanes; None if your app names or only uses them."""
+    own = [lane for lane in deployment.config.lanes if not deployment.queues[lane.name].existing]
+    if not own:
+        return None
     # AWS: CloudFormation names a queue by stack and logical id, which the CDK makes of the construct's path.
-    logical = f"{re.sub(r'[^A-Za-z0-9]', '', lane.name)}Queue"
-    prefix, found, _ = name_of(deployment.queues[lane.name].url).partition(logical)
+    logical = f"{re.sub(r'[^A-Za-z0-9]', '', own[-1].name)}Queue"
+    prefix, found, _ = name_of(deployment.queues[own[-1].name].url).partition(logical)
     return prefix if found and prefix else None
 
 
@@ -288,9 +229,3 @@ def messages_in(queue: Mapping[str, str]) -> int:
 def name_of(url: str) -> str:
     """Return the name of a queue."""
     return url.rpartition("/")[2]
-
-
-def kept_for(queue: Mapping[str, str]) -> str:
-    """Describe a queue's retention."""
-    days = int(queue.get("MessageRetentionPeriod", 0)) / SECONDS_OF_A_DAY
-    return f"messages {days:g} days"

@@ -217,8 +217,95 @@ def test_a_queue_that_gives_up_after_few_receives_is_found():
     deployed.changed = {"MAIN": {"RedrivePolicy": policy}}
 
     assert wrong(deployed) == [
-        "MAIN dead-letter queue: SQS moves messages there after 3 receives, yields included"
+        "MAIN dead-letter queue: SQS moves messages there after 3 receives, yields included; it must be 998 or more"
     ]
+
+
+ON_EXISTING = dataclasses.replace(
+    DEPLOYMENT,
+    queues=DEPLOYMENT.queues | {"HIGH": LaneQueues(url="HIGH", dead_letter_url="HIGH-dead", existing=True)},
+)
+
+
+def findings_on(attributes, *, dead=None, refused=()):
+    """Give the findings about a lane on an existing queue with these attributes."""
+    deployed = Deployed()
+    deployed.changed = {"HIGH": attributes, "HIGH-dead": dead or {}}
+    deployed.refused = refused
+    deployed.the_function = dataclasses.replace(
+        FUNCTION, variables={"LANES_DEPLOYMENT": ON_EXISTING.to_json()}
+    )
+    return Check(deployment=ON_EXISTING, state=deployed).run()
+
+
+def test_an_existing_queue_may_have_settings_of_its_own_and_they_are_noted():
+    """A longer visibility timeout harms nothing; deduplication and throughput are its senders' business."""
+    found = findings_on(
+        {
+            "VisibilityTimeout": "600",
+            "ContentBasedDeduplication": "true",
+            "DeduplicationScope": "queue",
+            "FifoThroughputLimit": "perQueue",
+        },
+        dead={"ContentBasedDeduplication": "true"},
+    )
+
+    assert [one for one in found if one.verdict is Verdict.WRONG] == []
+    notes = [one.found for one in found if one.code == "existing_queue"]
+    assert [note.partition(":")[0] for note in notes] == [
+        "ContentBasedDeduplication is true",
+        "FifoThroughputLimit is perQueue",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "code", "text"),
+    [
+        ({"FifoQueue": "false"}, "queue_setting", "it is a standard queue; a lane needs FIFO queues"),
+        ({"SqsManagedSseEnabled": "false"}, "not_encrypted", "it is not encrypted"),
+        ({"VisibilityTimeout": "30"}, "visibility_timeout_short", "30 s, below the lane's 180 s"),
+        ({"RedrivePolicy": "{}"}, "dead_letter_queue_unused", "does not name it as its dead-letter queue"),
+        (
+            {
+                "RedrivePolicy": '{"deadLetterTargetArn": "arn:HIGH-dead", "maxReceiveCount": 3}',
+                "MessageRetentionPeriod": "345600",
+            },
+            "few_receives",
+            "after 3 receives, yields included; it must be 714 or more",
+        ),
+    ],
+)
+def test_an_existing_queue_that_cannot_be_a_lane_is_found(attributes, code, text):
+    """The stack can't change it, so the advice leads to its owner."""
+    (wrong,) = (one for one in findings_on(attributes) if one.verdict is Verdict.WRONG)
+
+    assert wrong.code == code
+    assert text in wrong.found
+    assert "where the queue is defined" in wrong.advice
+
+
+@pytest.mark.parametrize("key", ["1234abcd", "arn:aws:kms:eu-central-1:123456789012:key/1234abcd"])
+def test_a_missing_right_on_the_key_of_a_queue_is_found(key):
+    """Every receive would fail with an access error; the app has to know the key."""
+    arn = "arn:aws:kms:eu-central-1:123456789012:key/1234abcd"
+    queue_arn = "arn:aws:sqs:eu-central-1:123456789012:HIGH"
+    policy = json.dumps({"deadLetterTargetArn": "arn:HIGH-dead", "maxReceiveCount": 1000})
+
+    found = findings_on(
+        {"KmsMasterKeyId": key, "QueueArn": queue_arn, "RedrivePolicy": policy},
+        refused=[("kms:Decrypt", arn)],
+    )
+
+    (wrong,) = (one for one in found if one.verdict is Verdict.WRONG)
+    assert wrong.found == f"the function may not kms:Decrypt on {arn}"
+    assert "from_queue_attributes" in wrong.advice
+
+
+def test_the_managed_key_of_sqs_needs_no_right():
+    """Its policy lets the whole account use it through SQS."""
+    found = findings_on({"KmsMasterKeyId": "alias/aws/sqs", "SqsManagedSseEnabled": "false"})
+
+    assert [one for one in found if one.verdict is Verdict.WRONG] == []
 
 
 @pytest.mark.parametrize(

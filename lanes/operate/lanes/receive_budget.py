@@ -5,10 +5,15 @@ SQS counts every receive, also those that end in a yield. The consumer keeps a m
 was received, so a message spends receives ever more slowly.
 """
 
-from datetime import timedelta
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from lanes.config import MAX_RECEIVES
 from lanes.consumer.outcome import outage_floor, receive_floor
+
+if TYPE_CHECKING:
+    from datetime import timedelta
 
 
 def receives_within(retention: timedelta) -> int:

@@ -1,0 +1,126 @@
+"""The rules of a check for the queues of the lanes: those of the stack, and those that it only uses."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from lanes.config import VISIBILITY_FACTOR
+from lanes.operate.lanes.check_rules import DEPLOY, Problem, Problems
+from lanes.operate.lanes.receive_budget import minimum_max_receive_count
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lanes.config import Lane, LanesConfig
+
+OWNER = "change it where the queue is defined; the stack only uses it"
+SECONDS_OF_A_DAY = 86_400
+
+
+def queue_problems(queue: Mapping[str, str]) -> Problems:
+    """Compare a queue of the stack with the requirements of every lane."""
+    wanted = {
+        "FifoQueue": "true",
+        # AWS: high throughput needs both (SQS quotas of messages). Without it a queue takes 300 calls a second of
+        # each kind.
+        "DeduplicationScope": "messageGroup",
+        "FifoThroughputLimit": "perMessageGroupId",
+        # Equal bodies are two messages: the id comes from the event (docs/decisions/0006-kinds-and-cloudevents.md).
+        "ContentBasedDeduplication": "false",
+    }
+    problems = [
+        Problem("queue_setting", f"{name} is {queue.get(name, 'not set')}; it must be {value}", DEPLOY)
+        for name, value in wanted.items()
+        if queue.get(name, "false") != value
+    ]
+    return problems + _encryption_problems(queue, DEPLOY)
+
+
+def existing_queue_problems(queue: Mapping[str, str]) -> Problems:
+    """Compare a queue that the stack does not define with what no lane can do without."""
+    problems = []
+    if queue.get("FifoQueue") != "true":
+        problems.append(Problem("queue_setting", "it is a standard queue; a lane needs FIFO queues", OWNER))
+    return problems + _encryption_problems(queue, OWNER)
+
+
+def existing_queue_notes(queue: Mapping[str, str]) -> list[str]:
+    """Return what the settings of such a queue mean for its lane."""
+    notes = []
+    if queue.get("ContentBasedDeduplication") == "true":
+        text = "of equal bodies from senders that set no deduplication id, SQS drops all but one within five minutes"
+        notes.append(f"ContentBasedDeduplication is true: {text}")
+    if queue.get("FifoThroughputLimit") != "perMessageGroupId":
+        notes.append("FifoThroughputLimit is perQueue: it takes 300 calls a second of each kind")
+    return notes
+
+
+def _encryption_problems(queue: Mapping[str, str], advice: str) -> Problems:
+    if queue.get("SqsManagedSseEnabled") == "true" or queue.get("KmsMasterKeyId"):
+        return []
+    return [Problem("not_encrypted", "it is not encrypted", advice)]
+
+
+def visibility_problems(config: LanesConfig, lane: Lane, queue: Mapping[str, str]) -> Problems:
+    """Compare the visibility timeout of a queue of the stack with the lane's, and with the function's timeout."""
+    seconds = int(queue.get("VisibilityTimeout", 0))
+    wanted = lane.visibility_timeout.total_seconds()
+    least = VISIBILITY_FACTOR * config.consumer.function_timeout.total_seconds()
+    problems = []
+    if seconds != wanted:
+        text = f"visibility timeout is {seconds} s, {wanted:g} s was deployed"
+        problems.append(Problem("visibility_timeout_differs", text, DEPLOY))
+    if seconds < least:
+        text = f"visibility timeout is {seconds} s, below {VISIBILITY_FACTOR} times that of the function"
+        advice = f"set visibility_timeout of {lane.name} to {least:g} s or more, then deploy"
+        problems.append(Problem("visibility_timeout_short", text, advice))
+    return problems
+
+
+def existing_visibility_problems(lane: Lane, queue: Mapping[str, str]) -> Problems:
+    """Compare the visibility timeout of a queue that the stack does not define with the lane's: longer is fine."""
+    seconds, wanted = int(queue.get("VisibilityTimeout", 0)), lane.visibility_timeout.total_seconds()
+    if seconds >= wanted:
+        return []
+    text = f"visibility timeout is {seconds} s, below the lane's {wanted:g} s: a batch could come twice"
+    advice = f"set at least {wanted:g} s where the queue is defined, or shorten function_timeout"
+    return [Problem("visibility_timeout_short", text, advice)]
+
+
+def dead_letter_problems(
+    queue: Mapping[str, str], dead: Mapping[str, str], *, max_attempts: int, advice: str
+) -> Problems:
+    """Compare a dead-letter queue with the lane's queue, if that is known."""
+    if not queue:
+        return []
+    policy = json.loads(queue.get("RedrivePolicy", "{}"))
+    most, keeps = int(policy.get("maxReceiveCount", 0)), int(queue.get("MessageRetentionPeriod", 0))
+    # Fewer would dead-letter messages that only yielded, were throttled or waited for a resource.
+    least = minimum_max_receive_count(retention=timedelta(seconds=keeps), max_attempts=max_attempts)
+    problems = []
+    if policy.get("deadLetterTargetArn") != dead.get("QueueArn"):
+        text = "the lane's queue does not name it as its dead-letter queue"
+        problems.append(Problem("dead_letter_queue_unused", text, advice))
+    elif most < least:
+        text = f"SQS moves messages there after {most} receives, yields included; it must be {least} or more"
+        problems.append(Problem("few_receives", text, advice))
+    if int(dead.get("MessageRetentionPeriod", 0)) < keeps:
+        text = f"it keeps {kept_for(dead)}, the lane's queue {kept_for(queue)}"
+        problems.append(Problem("short_retention", text, advice))
+    return problems
+
+
+def key_of(queue: Mapping[str, str]) -> str | None:
+    """Return the ARN of the key that encrypts a queue; None if the function needs no right for it, or by an alias."""
+    key, arn = queue.get("KmsMasterKeyId", ""), queue["QueueArn"].split(":")
+    if not key or key.startswith("alias/") or ":alias/" in key:
+        return None
+    return key if key.startswith("arn:") else ":".join([*arn[:2], "kms", *arn[3:5], f"key/{key}"])
+
+
+def kept_for(queue: Mapping[str, str]) -> str:
+    """Describe a queue's retention."""
+    days = int(queue.get("MessageRetentionPeriod", 0)) / SECONDS_OF_A_DAY
+    return f"messages {days:g} days"
