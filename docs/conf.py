@@ -1,8 +1,9 @@
 """
 Configure Sphinx for `make docs`: no network, and every warning is an error.
 
-The pages are plain Markdown that you can also read in the repository. The build adds the parts that only a site needs:
-the navigation, and the descriptions of the public names from their docstrings.
+The pages are plain Markdown that you can also read in the repository. The build adds the parts that only a site needs,
+or that the code says already: the navigation, the descriptions of the public names from their docstrings, the table of
+log events, and the options of the command.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import click
     from sphinx.application import Sphinx
 
 DOCS = Path(__file__).parent
@@ -100,6 +104,7 @@ PUBLIC = {
         "lanes.outbox.dynamodb.transaction",
     ),
     "reference/python-testing": ("lanes.testing", "lanes.testing.entries", "lanes.testing.on_moto"),
+    "reference/cdk-constructs": ("cdk",),
 }
 """Pages that describe the public names of modules."""
 
@@ -110,6 +115,17 @@ NAMES = {
     "lanes.testing.on_moto": ("MotoLanes",),
 }
 """Public names of modules without `__all__`."""
+
+
+UNLINKED = {"cdk": ("   :no-index:",)}
+"""Modules that types in other descriptions don't lead to: `Outbox` is the library's."""
+
+OPTIONS = {
+    "reference/starting-verbs": ("new", "local", "simulate"),
+    "reference/moving-verbs": ("prioritize", "cancel", "overrides", "dead-letters", "outbox"),
+    "reference/command-line": (),
+}
+"""Pages that list the options of these verbs; one without verbs lists those of all others."""
 
 
 def setup(app: Sphinx) -> None:
@@ -126,6 +142,10 @@ def _complete(_app: Sphinx, page: str, source: list[str]) -> None:
         text += _toctree("", [one for one in _matching(NESTED[page]) if one != page])
     for module in PUBLIC.get(page, ()):
         text += _descriptions(module)
+    if page == "reference/metrics-and-logs":
+        text += _events()
+    if page in OPTIONS:
+        text += "\n\n## Options\n" + "".join(_options(OPTIONS[page]))
     source[0] = text
 
 
@@ -160,8 +180,52 @@ def _descriptions(module: str) -> str:
     parts = ["", "", f"## `{module}`", "", "```{eval-rst}"]
     found = {name: getattr(import_module(module), name) for name in names}
     for name in sorted(names, key=lambda one: (_kind(found[one]) == "exception", one)):
-        parts += ["", f".. auto{_kind(found[name])}:: {module}.{name}"]
+        parts += ["", f".. auto{_kind(found[name])}:: {module}.{name}", *UNLINKED.get(module, ())]
     return "\n".join([*parts, "", "```", ""])
+
+
+def _table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [heads, ("---",) * len(heads), *rows]
+    return "".join(f"| {' | '.join(cell.replace('|', '&#124;') for cell in line)} |\n" for line in lines)
+
+
+def _events() -> str:
+    """Return the table of the log's events."""
+    from lanes.events import Event
+
+    rows = [
+        (f"`{event}`", ", ".join(f"`{one}`" for one in event.fields), event.description) for event in Event
+    ]
+    return "\n\n## All events\n\n" + _table(("Event", "Fields", "Meaning"), rows)
+
+
+def _options(verbs: tuple[str, ...]) -> Iterator[str]:
+    """Give a section for each verb with options: those of these verbs, or of the ones that no page has."""
+    from lanes.cli.main import command
+
+    whole = command()
+    elsewhere = {name for names in OPTIONS.values() for name in names}
+    for name in verbs or sorted(set(whole.commands) - elsewhere):
+        yield from _options_of(f"lanes {name}", whole.commands[name])
+
+
+def _options_of(path: str, verb: click.Command) -> Iterator[str]:
+    rows = [
+        (
+            ", ".join(f"`{one}`" for one in parameter.opts),
+            f"{parameter.help}{_default(parameter.default)}".replace("*", r"\*").replace("<", r"\<"),
+        )
+        for parameter in verb.params
+        if parameter.param_type_name == "option" and "--help" not in parameter.opts
+    ]
+    if rows:
+        yield f"\n### {path}\n\n" + _table(("Option", "Meaning"), rows)
+    for name, inner in getattr(verb, "commands", {}).items():
+        yield from _options_of(f"{path} {name}", inner)
+
+
+def _default(value: Any) -> str:
+    return f" Default: `{value}`." if value and value is not True else ""
 
 
 def _kind(found: Any) -> str:

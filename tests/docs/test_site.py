@@ -1,5 +1,6 @@
 """The documentation as a site: it builds without a warning, holds every page, and calls no other host."""
 
+import html
 import html.parser
 import re
 import subprocess
@@ -11,6 +12,8 @@ import pytest
 import lanes
 import lanes.outbox
 import lanes.testing
+from lanes.cli.main import command
+from lanes.events import Event
 from tests.docs.pages import ROOT, codes, rows
 
 DOCS = ROOT / "docs"
@@ -45,6 +48,11 @@ class Page(html.parser.HTMLParser):
         for name, value in attrs:
             if (tag, name) in FETCHED and values.get("rel") not in NAMING and value:
                 self.fetched.append(value)
+
+
+def text_of(path):
+    """Give the words of a page."""
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", "", path.read_text(encoding="utf-8"))).split())
 
 
 @pytest.fixture(scope="module")
@@ -129,6 +137,29 @@ def test_the_python_reference_lists_and_describes_every_public_name(page, names,
 
     assert listed == names
     assert names <= places
+
+
+def test_the_site_lists_every_event_of_the_log(site):
+    """With its fields and its meaning, as the code has them."""
+    text = text_of(site / "reference" / "metrics-and-logs.html")
+
+    for event in Event:
+        assert f"{event} {', '.join(event.fields)}".strip() in text, event
+        assert event.description.replace("`", "").replace("'", "\N{RIGHT SINGLE QUOTATION MARK}") in text, (
+            event
+        )
+
+
+def test_the_site_lists_every_option_of_the_command(site):
+    """Under the verb that has it."""
+    names = ("command-line", "starting-verbs", "moving-verbs")
+    text = " ".join(text_of(site / "reference" / f"{name}.html") for name in names)
+
+    for name, verb in command().commands.items():
+        for inner, one in {"": verb, **getattr(verb, "commands", {})}.items():
+            expected = [", ".join(found.opts) for found in one.params if found.opts[0].startswith("--")]
+            listed = text.partition(f"{f'lanes {name} {inner}'.strip()}¶ Option Meaning")[2].partition("¶")[0]
+            assert [found for found in expected if found not in listed] == [], (name, inner)
 
 
 def test_a_broken_link_fails_the_build(tmp_path):
