@@ -14,11 +14,11 @@ from benchmarks.report import shown, word
 from benchmarks.targets import TARGETS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
-COMPARED = ("wait", "finish", "bounded", "together")
+COMPARED = ("wait", "wait-pull")
 """Benchmarks with a table of engines and patterns on the page."""
 
 INTRODUCTION = """# Benchmarks
@@ -31,22 +31,25 @@ make bench ARGS=--quick
 ```
 
 The first takes minutes and renews this page; the second only checks that all benchmarks run. For one benchmark run
-`python -m benchmarks.wait`; add `--json` for its figures only and `--seed` for other random choices. The benchmarks
-of priority run the deployed consumer in virtual time ([architecture](architecture.md)), and compare it with no priority
-and with the plain pattern as its author deploys it: a mapping on each queue, a check of the higher queues before each
-record, the default visibility of 30 s, and a native dead-letter queue after five receives; the better of batches of one
-and ten counts. Each first checks that the system is saturated, and exits with 3 if it is not.
+`python -m benchmarks.wait`; add `--json` for its figures only, `--engine pull` for the other engine, and `--seed` for
+other random choices. The beginning of its file describes its load; you find its tables in
+[benchmarks.json](benchmarks.json).
 
-Waits end with the first start of the handler. A figure with a target is the worst of its seeds; other figures and the
-tables are of the first seed. The range over undocumented behaviour is of the first seed at smaller sizes. The other
-tables are in [benchmarks.json](benchmarks.json), and a run prints them. Times depend on the machine, figures in virtual
-time on the seed alone.
+The benchmarks of priority run the deployed consumer in virtual time ([architecture](architecture.md)), and compare it
+with no priority, with an ideal scheduler without latency or calls, and with the plain pattern as its author deploys it:
+a mapping on each queue, a check of the higher queues before each record, the default visibility of 30 s, and a native
+dead-letter queue after five receives; the better of batches of one and ten counts. Each first checks that the system is
+saturated, and exits with 3 if it is not.
+
+A figure with a target is the worst of its seeds; the range over undocumented behaviour is of the first seed at smaller
+sizes. Times depend on the machine, figures in virtual time on the seed alone.
 """
 
-ASSUMPTION = """Dots are the median, bars end at the 99th percentile. The first two charts assume that Lambda retries a
-throttled batch within two seconds, which AWS documents without a number. The third has the worst cases: if throttled
-batches are dropped until their visibility ends, as users report, HIGH may wait for a whole run with mappings; the pull
-engine, which is never throttled, waits as before. The dashed line is its target.
+ASSUMPTION = """Dots are the median, bars end at the 99th percentile; a wait ends with the first start of the handler.
+The first two charts assume that Lambda retries a throttled batch within two seconds, which AWS documents without a
+number. The third has the worst cases: if throttled batches are dropped until their visibility ends, as users report,
+HIGH may wait for a whole run with mappings; the pull engine, which is never throttled, waits as before. The dashed line
+is its target.
 """
 
 
@@ -72,20 +75,14 @@ def page_of(whole: Mapping[str, Any]) -> str:
         *(f"![{text}](pictures/{file})\n" for file, (text, _) in CHARTS.items()),
         ASSUMPTION,
         _run_on(whole["machine"]),
+        _run_later(whole["results"]),
         "## Targets\n",
         table_of(whole["results"]),
         _left_out(whole["results"]),
     ]
-    for name, line in whole["results"].items():
-        parts += [f"## {title_of(name)}\n", _about(name)]
-        if run_on := line.get("run_on"):
-            parts.append(f"Run on {run_on}, with the version of that day.\n")
-        missed = [target.figure for target in TARGETS[name] if not target.is_held_by(line.get(target.figure))]
-        for figure in missed:
-            reason = REASONS.get((name, figure), "Not explained yet.")
-            parts.append(f"**Missed: `{figure}`.** {reason}\n")
-        if name.partition("-")[0] in COMPARED:
-            parts.append(f"```text\n{_first_table(whole['printed'][name])}\n```\n")
+    parts += ["## What each measures\n", "\n".join(map(_about, dict.fromkeys(map(_module, TARGETS)))) + "\n"]
+    parts += [f"```text\n{name}: {_first_table(whole['printed'][name])}\n```\n" for name in COMPARED]
+    parts += ["## Missed targets\n", *_missed(whole["results"])]
     return "\n".join(parts)
 
 
@@ -103,7 +100,7 @@ def _first_table(printed: str) -> str:
 
 def _left_out(results: Mapping[str, Any]) -> str:
     """Return a sentence about the benchmarks without results."""
-    missing = [title_of(label) for label in TARGETS if label not in results]
+    missing = [label for label in TARGETS if label not in results]
     return f"Not run, and without figures: {'; '.join(missing)}.\n" if missing else ""
 
 
@@ -112,19 +109,36 @@ def _run_on(machine: Mapping[str, Any]) -> str:
     return f"Run on {machine['date']} with Python {machine['python']} on {where}.\n"
 
 
-def title_of(label: str) -> str:
-    """Return the title of a benchmark's section."""
-    name, _, engine = label.partition("-")
-    return f"{name}, engine {engine}" if engine else name
+def _run_later(results: Mapping[str, Any]) -> str:
+    """Return a sentence about the benchmarks that ran again on another day."""
+    days: dict[str, list[str]] = {}
+    for name, line in results.items():
+        if day := line.get("run_on"):
+            days.setdefault(day, []).append(name)
+    runs = "; ".join(f"{', '.join(names)} on {day}" for day, names in days.items())
+    return f"Run with the version of another day: {runs}.\n" if runs else ""
 
 
-def _about(label: str) -> str:
-    """Return the beginning of the description of a benchmark's module."""
-    name, _, engine = label.partition("-")
-    if engine and name in TARGETS:
-        return f"The same with the other engine: `python -m benchmarks.{name} --engine {engine} --json`.\n"
-    paragraphs = (import_module(f"benchmarks.{name}").__doc__ or "").strip().split("\n\n")
-    return "\n\n".join(paragraphs[:2]) + "\n"
+def _module(label: str) -> str:
+    return label.partition("-")[0]
+
+
+def _about(name: str) -> str:
+    """Return the first sentence of the description of a benchmark's module."""
+    first = (import_module(f"benchmarks.{name}").__doc__ or "").strip().partition("\n\n")[0]
+    return f"- **{name}**: {' '.join(first.split())}"
+
+
+def _missed(results: Mapping[str, Any]) -> Iterator[str]:
+    """Give each missed target with its reason; one that both engines miss alike once."""
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for name, line in results.items():
+        for target in TARGETS[name]:
+            if not target.is_held_by(line.get(target.figure)):
+                reason = REASONS.get((name, target.figure), "Not explained yet.")
+                reasons.setdefault((target.figure, reason), []).append(name)
+    for (figure, reason), names in reasons.items():
+        yield f"**{', '.join(names)}: `{figure}`.** {reason}\n"
 
 
 def main() -> None:
