@@ -59,6 +59,5 @@ def test_a_benchmark_without_figures_is_told_of(whole):
     table = table_of({"finish": {"error": "stopped after 1800 s"}})
 
     assert "| finish | | stopped after 1800 s | | |" in table
-    assert "held" not in table
     assert "MISSED" not in table
     assert whole

@@ -63,7 +63,7 @@ def site(tmp_path_factory):
     subprocess.run(
         [sys.executable, *command.split(), str(folder / "trees"), str(DOCS), str(folder / "html")],
         check=True,
-        timeout=100,
+        timeout=300,
     )
     return folder / "html"
 
