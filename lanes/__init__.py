@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from lanes.config import LanesConfig as LanesConfig
     from lanes.config.deployment import Deployment as Deployment
     from lanes.consumer import Consumer as Consumer
+    from lanes.consumer import Decoded as Decoded
     from lanes.consumer import HandlerContext as HandlerContext
     from lanes.consumer import RawRecord as RawRecord
     from lanes.errors import ConfigurationError as ConfigurationError
@@ -40,6 +41,7 @@ HOMES = {
     "ConfigurationError": "lanes.errors",
     "Consumer": "lanes.consumer",
     "DeadLetter": "lanes.errors",
+    "Decoded": "lanes.consumer",
     "Deployment": "lanes.config.deployment",
     "HandlerContext": "lanes.consumer",
     "JsonText": "lanes.message",

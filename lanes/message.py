@@ -51,6 +51,8 @@ CLAIMED_AT = "lanes.claimed_at"
 """SQS message attribute by which a relay says when it claimed the entry, in milliseconds of the epoch."""
 RUN = "lanes.run"
 """SQS message attribute with the run that a message belongs to (`lanes.runs.Mark`)."""
+CURE = "register a @consumer.decoder or @consumer.raw_handler"
+OTHER_FORM = f"for bodies of another form {CURE}"
 LEAP_SECOND = re.compile(r"(?<=T\d\d:\d\d):60")
 # Text to Python only: JSON can escape half of a surrogate pair, UTF-8 and CloudEvents cannot hold one.
 HALF_PAIR = re.compile("[\ud800-\udfff]")
@@ -197,7 +199,8 @@ class Message(Generic[Data_co]):
         event = _parsed(body)
         version = event.get("specversion")
         if not isinstance(version, str) or not version.startswith("1."):
-            raise MessageDecodeError(_cure(event) or f"specversion is {_cut(version)}; it must be '1.0'")
+            own = f"specversion is {_cut(version)}; it must be '1.0'"
+            raise MessageDecodeError(_cure(event) or (f"{own}; {OTHER_FORM}" if version is None else own))
         if "data_base64" in event:
             raise MessageDecodeError("data_base64 is not supported; put JSON into data")
         return cls(
@@ -344,22 +347,21 @@ def _parsed(body: str) -> Mapping[str, Any]:
         if end < len(text):
             _DECODER.decode(text)  # raises the error that names the surplus text
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise MessageDecodeError(f"the body is not JSON: {error}") from error
+        raise MessageDecodeError(f"the body is not JSON: {error}; {OTHER_FORM}") from error
     if not isinstance(event, dict):
-        raise MessageDecodeError("the body is JSON but not an object")
+        raise MessageDecodeError(f"the body is JSON but not an object; {OTHER_FORM}")
     return event
 
 
 def _cure(event: Mapping[str, Any]) -> str:
     """Return what to do with an event of another service; empty for other bodies."""
-    raw = "register a handler with @consumer.raw_handler"
     if event.get("Type") == "Notification" and "TopicArn" in event:
-        return f"it is an envelope of SNS; enable raw message delivery for the subscription, or {raw}"
+        return f"it is an envelope of SNS; enable raw message delivery for the subscription, or {CURE}"
     if "detail-type" in event and "detail" in event:
-        return f"it is an event of EventBridge; {raw}, or write a CloudEvent with an input transformer"
+        return f"it is an event of EventBridge; {CURE}, or write a CloudEvent with an input transformer"
     records = event.get("Records")
     if isinstance(records, list) and records and isinstance(records[0], dict) and "s3" in records[0]:
-        return f"it is a notification of S3; {raw}"
+        return f"it is a notification of S3; {CURE}"
     return ""
 
 

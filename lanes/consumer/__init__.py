@@ -12,6 +12,7 @@ import contextlib
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lanes.config.settings import LARGEST_BATCH
+from lanes.consumer.decoders import Decoded
 from lanes.consumer.handlers import Around, HandlerContext, Handlers
 from lanes.consumer.records import PartialBatchResponse, RawRecord
 from lanes.errors import ConfigurationError, DeadLetter, Retry
@@ -24,11 +25,12 @@ if TYPE_CHECKING:
     from lanes.consumer.runtime import Runtime
 
 Function = TypeVar("Function", bound="Callable[..., Any]")
+DecoderFunction = TypeVar("DecoderFunction", bound="Callable[[RawRecord], Decoded | None]")
 BatchFunction = TypeVar(
     "BatchFunction", bound="Callable[..., Iterable[str] | Awaitable[Iterable[str] | None] | None]"
 )
 
-__all__ = ["Consumer", "HandlerContext", "RawRecord"]
+__all__ = ["Consumer", "Decoded", "HandlerContext", "RawRecord"]
 
 
 class Consumer:
@@ -144,7 +146,43 @@ class Consumer:
         self._handlers.add_raw(function)
         return function
 
-    def within(self, runtime: Runtime, *, around: Around | None = None) -> Consumer:
+    def decoder(self, *, lane: str | None = None) -> Callable[[DecoderFunction], DecoderFunction]:
+        """
+        Register the decorated function to read the bodies that are not CloudEvents, such as those of older senders.
+
+        It takes a `RawRecord` and returns a `Decoded`, or None to leave the body to the handler of raw bodies. From
+        then on the record is a message like any other: its kind selects the handler, and idempotency, traces,
+        overrides, runs and the lists of dead letters know it. An exception makes it a dead letter with its own body.
+        It is called at each delivery, so it must return the same id each time, and have no effect.
+
+        Args:
+            lane: name of the lane; by default all lanes without a decoder of their own.
+
+        Raises:
+            DuplicateHandlerError: the lane has a decoder.
+
+        Example:
+            >>> consumer = Consumer()
+            >>> @consumer.decoder(lane="HIGH")
+            ... def read_order(record: RawRecord) -> Decoded:
+            ...     order = json.loads(record.body)
+            ...     return Decoded(kind="order.placed", id=order["number"], data=order, source="shop")
+
+        """
+
+        def register(function: DecoderFunction) -> DecoderFunction:
+            self._handlers.decoders.add(function, lane=lane)
+            return function
+
+        return register
+
+    def within(
+        self,
+        runtime: Runtime,
+        *,
+        around: Around | None = None,
+        decoded: Callable[[RawRecord], object] | None = None,
+    ) -> Consumer:
         """
         Return a consumer with the handlers so far and another runtime, like a new execution environment.
 
@@ -152,10 +190,11 @@ class Consumer:
             runtime: its dependencies.
             around: called in place of each handler, with the handler, its message, messages or raw record, and its
                 context.
+            decoded: called with each record that a decoder made a message of.
 
         """
         other = Consumer(runtime)
-        other._handlers = self._handlers.within(around)
+        other._handlers = self._handlers.within(around, decoded=decoded)
         return other
 
     def handle(self, event: Mapping[str, Any], context: Any) -> PartialBatchResponse:

@@ -98,6 +98,10 @@ class Attempts:
             self.longest[lane.name] = took
             self.needed[lane.name] = max(self._least, min(took + SETTLING, self._limit))
 
+    def decoded(self, batch: Batch) -> Batch:
+        """Return a batch in which the bodies of other programs are messages, where a decoder makes some."""
+        return self._handlers.decoders.decoded(batch)
+
     def resolve(self, record: RawRecord) -> Work:
         """Decode a record and find its handler."""
         return self._handlers.resolve(record)

@@ -43,6 +43,7 @@ class Corridor:
 
     def run(self, batch: Batch, turn: Turn) -> Outcomes:
         """Decide and settle every record. No error leaves it, and an interrupt only after the turn is closed."""
+        batch = self.attempts.decoded(batch)
         outcomes = Outcomes(batch.records, {})
         try:
             if self._prepare(batch, turn, outcomes):

@@ -8,6 +8,7 @@ import inspect
 import math
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from lanes.consumer.decoders import Decoders
 from lanes.consumer.event_loop import HandlerLoop
 from lanes.data import DataReader, data_reader
 from lanes.errors import DuplicateHandlerError, MessageDecodeError, UnknownKindError
@@ -151,7 +152,11 @@ class Work:
 
 
 class Handlers:
-    """The handlers of one consumer; exceptions of the types `unavailable` mean that a resource is away."""
+    """
+    The handlers and decoders of one consumer.
+
+    Exceptions of the types `unavailable` mean that a resource is away.
+    """
 
     def __init__(
         self, loop: HandlerLoop | None = None, *, unavailable: tuple[type[Exception], ...] = ()
@@ -160,6 +165,7 @@ class Handlers:
         self._loop = loop or HandlerLoop()
         self._by_kind: dict[str, Registered] = {}
         self._raw: Registered | None = None
+        self.decoders = Decoders()
 
     def add(
         self,
@@ -185,13 +191,16 @@ class Handlers:
             raise DuplicateHandlerError(kind="raw bodies")
         self._raw = dataclasses.replace(registered(handler, self._loop), unavailable=self.unavailable)
 
-    def within(self, around: Around | None) -> Handlers:
-        """Return the same handlers, with each call made by `around` if it is given."""
+    def within(
+        self, around: Around | None, *, decoded: Callable[[RawRecord], object] | None = None
+    ) -> Handlers:
+        """Return the same handlers: each call is made by `around`, and decoded records are given to `decoded`."""
         other = Handlers(self._loop, unavailable=self.unavailable)
         # Once for each handler: the messages of a kind and of its other names may share a call.
         through = {id(handler): _through(around, handler) for handler in self._by_kind.values()}
         other._by_kind = {kind: through[id(handler)] for kind, handler in self._by_kind.items()}
         other._raw = self._raw and _through(around, self._raw)
+        other.decoders = self.decoders.reporting_to(decoded)
         return other
 
     @property
@@ -206,13 +215,14 @@ class Handlers:
         try:
             message = Message.from_body(record.body, group=record.group)
         except MessageDecodeError as error:
+            raw = None if record.problem else self._raw
             return Work(
-                handler=self._raw,
+                handler=raw,
                 argument=record,
                 id=record.message_id,
                 effect_id=record.message_id,
                 trace=TraceContext.of_xray_header(header),
-                refusal="" if self._raw else str(error),
+                refusal="" if raw else record.problem or str(error),
             )
         handler, refusal, ignored = self._by_kind.get(message.kind), "", 0
         if handler is None:

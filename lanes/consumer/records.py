@@ -52,7 +52,7 @@ class RawRecord:
     One record of an SQS event, as the handler registered for raw bodies receives it.
 
     Times are epoch seconds. `receive_count` counts deliveries, whatever their outcome; it is not the attempt. `entry`
-    is the record in Lambda's own form.
+    is the record in Lambda's own form. `problem` says why its decoder failed; it is empty if none did.
     """
 
     message_id: str
@@ -66,6 +66,7 @@ class RawRecord:
     attributes: Mapping[str, str]
     message_attributes: Mapping[str, Any]
     entry: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False, compare=False)
+    problem: str = ""
 
     @property
     def claimed_at(self) -> float | None:

@@ -387,5 +387,7 @@ class InMemoryLanes:
             raise ValueError("the lanes have no consumer; give one to InMemoryLanes(...) or to serve(...)")
         random = Random(self._random.getrandbits(64))  # noqa: S311
         runtime = self._stack.runtime(self.journal, random)
-        consumer = self._consumer.within(runtime, around=self._invocations.around)
+        consumer = self._consumer.within(
+            runtime, around=self._invocations.around, decoded=self.journal.note_decoded
+        )
         return Environment(consumer, self._entry_point, self._consumer)

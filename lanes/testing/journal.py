@@ -9,6 +9,7 @@ from lanes.events import Count, Event
 from lanes.testing.entries import DeadLettered, Failed, Handled, Sent, message_of
 
 if TYPE_CHECKING:
+    from lanes.consumer.records import RawRecord
     from lanes.message import Message
     from lanes.testing.clock import FakeClock
 
@@ -40,6 +41,11 @@ class Journal:
         sent = Sent(message=message, lane=lane, at=self._clock.time, message_id=message_id)
         self.sent.append(sent)
         self.waiting[message_id] = sent
+
+    def note_decoded(self, record: RawRecord) -> None:
+        """From now on, take a message as its decoder made it."""
+        message_id = record.message_id
+        self._messages[message_id] = message_of(record.body, group=record.group, message_id=message_id)
 
     def note_failed(self, message_id: str, *, lane: str, attempt: int, error: BaseException) -> None:
         """Add a failed attempt."""

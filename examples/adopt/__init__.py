@@ -1,0 +1,1 @@
+"""A team with a queue and a function of its own adopts lanes beside them."""
