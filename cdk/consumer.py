@@ -23,6 +23,7 @@ from lanes.events import Event
 from lanes.metrics import Metric
 
 from .findings import acknowledge
+from .function.foreign_mappings import ForeignMappings
 from .function.lambda_function import (
     METRICS_NAMESPACE,
     FunctionProps,
@@ -45,6 +46,11 @@ REFERENCE_BYTES = 140
 # Apart from the consumer's own metrics, which have the lane as a dimension.
 LOG_NAMESPACE = f"{METRICS_NAMESPACE}/Log"
 INTERRUPTED = "InterruptedBatches"
+
+FOREIGN = (
+    "It handles the lanes only: each batch would fail, and spend its receives until SQS dead-letters it. Make a FIFO "
+    "queue a lane with LaneQueues(existing=...), or map the source to a function of its own that sends with a Producer"
+)
 
 
 class PriorityConsumer(Construct):
@@ -143,6 +149,9 @@ class PriorityConsumer(Construct):
             {queue.lane.name: self._map_lane(queue) for queue in queues.lanes}
             if queues.bell is None
             else {"bell": self._map_bell(queues.bell, slots=settings.reserved_concurrency)}
+        )
+        self.node.add_validation(
+            ForeignMappings(self.function, self.live, own=list(self.mappings.values()), advice=FOREIGN)
         )
         self._add_interrupted()
         self._add_notes(queues.config)

@@ -19,6 +19,7 @@ from .alarms.intake import intake_rules
 from .alarms.rule import Severity
 from .alarms.runbook import RUNBOOK
 from .findings import acknowledge
+from .function.foreign_mappings import ForeignMappings
 from .function.lambda_function import FunctionProps, add_function, add_live_alias, own_variables
 from .parameter import deployment_document
 from .queues.contradictions import MAX_RETENTION
@@ -33,6 +34,8 @@ VISIBILITY = timedelta(minutes=4)
 BATCH_SIZE = 10
 # More would take concurrency from your other functions in a flood; this forwards more than 1,000 messages a second.
 MAX_CONCURRENCY = 10
+
+FOREIGN = "It forwards the messages of its own queue only: let the sender or the source send to the queue of the intake"
 
 
 class Intake(Construct):
@@ -122,6 +125,9 @@ class Intake(Construct):
         self.live = add_live_alias(self, self.function)
         queues.grant_send(self.function)
         self.mapping = self._add_mapping()
+        self.node.add_validation(
+            ForeignMappings(self.function, self.live, own=[self.mapping], advice=FOREIGN)
+        )
         added = add_alarms(
             self, intake_rules(self, oldest_age=oldest_age), actions=actions or {}, runbook=runbook
         )

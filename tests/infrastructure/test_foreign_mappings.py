@@ -1,0 +1,81 @@
+"""A mapping from another source to the consumer's or the intake's function is refused at synth."""
+
+import pytest
+from aws_cdk import Duration, Stack
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_lambda_event_sources as sources
+from aws_cdk import aws_sqs as sqs
+
+from cdk import Intake, LaneQueues, Ledger, PriorityConsumer
+from tests.support.infrastructure import FOREIGN_CODE, lanes_config, new_app
+
+
+@pytest.fixture
+def app():
+    """Give an app that bundles nothing."""
+    return new_app()
+
+
+@pytest.fixture(params=["mappings", "pull"])
+def consumer(app, request):
+    """Give the consumer of a stack with an intake, in both engines."""
+    stack = Stack(app, "Orders")
+    queues = LaneQueues(stack, "Lanes", config=lanes_config(2, engine=request.param))
+    code = {"code": lambda_.Code.from_inline(FOREIGN_CODE), "handler": "index.lambda_handler"}
+    ledger = Ledger(stack, "Ledger")
+    stack.intake = Intake(stack, "Intake", queues=queues, ledger=ledger, **code)
+    return PriorityConsumer(stack, "Consumer", queues=queues, ledger=ledger, **code)
+
+
+def test_the_mappings_of_the_constructs_are_their_own(app, consumer):
+    """Also beside another function of the app with its own queue."""
+    other = lambda_.Function(
+        Stack.of(consumer),
+        "Other",
+        runtime=lambda_.Runtime.PYTHON_3_14,
+        handler="index.handle",
+        code=lambda_.Code.from_inline(FOREIGN_CODE),
+    )
+    other.add_event_source(sources.SqsEventSource(sqs.Queue(Stack.of(consumer), "Jobs")))
+
+    app.synth()
+
+
+@pytest.mark.parametrize("target", ["function", "live", "current_version"])
+def test_a_foreign_queue_on_the_consumer_is_refused(app, consumer, target):
+    """Each of its batches would fail, seen in the function's log alone."""
+    stack = Stack.of(consumer)
+    function = consumer.live if target == "live" else consumer.function
+    function = function.current_version if target == "current_version" else function
+    queue = sqs.Queue(stack, "Jobs", visibility_timeout=Duration.minutes(3))
+    lambda_.EventSourceMapping(stack, "Jobs2", target=function, event_source_arn=queue.queue_arn)
+
+    with pytest.raises(RuntimeError) as caught:
+        app.synth()
+
+    text = str(caught.value)
+    assert 'Orders/Jobs2/Resource maps {"Fn::GetAtt": ["Jobs' in text
+    assert "to the function Orders/Consumer/Function. It handles the lanes only" in text
+    assert "Make a FIFO queue a lane with LaneQueues(existing=...)" in text
+
+
+def test_a_foreign_queue_of_another_stack_is_refused_by_its_arn(app, consumer):
+    """As a team adds it that owns the queue."""
+    arn = "arn:aws:sqs:eu-central-1:123456789012:jobs.fifo"
+    lambda_.EventSourceMapping(Stack(app, "Jobs"), "Mapping", target=consumer.function, event_source_arn=arn)
+
+    with pytest.raises(RuntimeError, match=f"Jobs/Mapping/Resource maps {arn} to the function"):
+        app.synth()
+
+
+def test_a_foreign_queue_on_the_intake_is_refused(app, consumer):
+    """Its own queue takes what others send."""
+    stack = Stack.of(consumer)
+    stack.intake.function.add_event_source(
+        sources.SqsEventSource(sqs.Queue(stack, "Jobs", visibility_timeout=Duration.minutes(6)))
+    )
+
+    with pytest.raises(
+        RuntimeError, match=r"Orders/Intake/Function\. It forwards the messages of its own queue only"
+    ):
+        app.synth()
