@@ -66,6 +66,6 @@ def test_an_overrides_fields_are_those_on_the_board():
         who="w",
     )
     fields = set(json.loads(override_items.override_text(override)))
-    documented = {codes(row[0])[0]: set(codes(row[2])) for row in rows(PAGE, "## `overrides`")}
+    documented = {codes(row[0])[0]: set(codes(row[1])) for row in rows(PAGE, "## `overrides`")}
 
     assert documented == {override_items.OVERRIDE + "<id>": fields, override_items.HELD + "<lane>": set()}
