@@ -29,13 +29,11 @@ REASONS: dict[tuple[str, str], str] = {
     ("away", "most_receives"): AWAY_RECEIVES,
     ("away-pull", "most_receives"): AWAY_RECEIVES,
     ("loads-pull", "pareto_over_ideal"): (
-        "Ten slots: 1.26 at three and 1.38 at fifty. Tried: one record at a time, the timer that returns records "
-        "behind a long one, both: 1.4 to 2.3 at ten slots, and without them 7.5. The rest of the wait is in the queue: "
-        "a slot looks at the lanes above when its record is expected to end."
+        "Ten slots: 1.26 at three and 1.38 at fifty. The wait is in the queue: a slot looks at the lanes above when "
+        "its record is expected to end."
     ),
     ("loads-pull", "log_normal_over_ideal"): (
-        "With three slots: 1.39 and 1.35 in two seeds, and between 1.22 and 1.25 in the others. While each send rang "
-        "for all slots, the five were between 1.23 and 1.30."
+        "With three slots: 1.39 and 1.35 in two seeds, and between 1.22 and 1.25 in the others."
     ),
     ("loads-pull", "short_beyond_ideal_seconds"): (
         "At ten slots with records of 20 ms. The ideal pays for no call and waits 0.11 s; a batch of ten such records "
@@ -51,10 +49,9 @@ REASONS: dict[tuple[str, str], str] = {
         "beside the next record, and waits for the end of that one too."
     ),
     ("loads-pull", "thin_dollars_over_mapped"): (
-        "A slot stays until the second of its ring is over, since SQS has dropped the rings of that second. Tried: no "
-        "`linger`, 7 % less at ten slots and as much at one. A shorter second: SQS dates its answers to whole ones. To "
-        "return the ring and look again after its second: its other messages would wait for that look. Before a send "
-        "rang for single slots the bill was 134 times as high at 200 slots; now it is the same at any number."
+        "A slot stays until the second of its ring is over, since SQS has dropped the rings of that second. Without "
+        "`linger` the bill is 7 % less at ten slots and as much at one. SQS dates its answers to whole seconds, so the "
+        "stay can't be shorter."
     ),
     ("overhead", "us_per_record_batch_1"): (
         "By the figures with and without logs, a record costs 16 us and its log line 7, a batch 35 us and its metric "
@@ -62,7 +59,6 @@ REASONS: dict[tuple[str, str], str] = {
     ),
     ("overhead", "cold_start_over_powertools"): (
         "The consumer has two clients, as it reads overrides from DynamoDB, and generates some 60 dataclasses of 3 to "
-        "5 million instructions each. botocore's session without boto3, the pull engine and optional features imported "
-        "only where they are on, and no TOML brought the ratio from 1.28 to this."
+        "5 million instructions each."
     ),
 }
