@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -20,6 +21,9 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 COMPARED = ("wait", "wait-pull")
 """Benchmarks with a table of engines and patterns on the page."""
+
+COMMAND = re.compile(r"(: )?`python -m [^`]+`(: )?")
+"""The command within the first sentence of a benchmark's module."""
 
 INTRODUCTION = """# Benchmarks
 
@@ -126,7 +130,7 @@ def _module(label: str) -> str:
 def _about(name: str) -> str:
     """Return the first sentence of the description of a benchmark's module."""
     first = (import_module(f"benchmarks.{name}").__doc__ or "").strip().partition("\n\n")[0]
-    return f"- **{name}**: {' '.join(first.split())}"
+    return f"- **{name}**: {COMMAND.sub('', ' '.join(first.split()))}"
 
 
 def _missed(results: Mapping[str, Any]) -> Iterator[str]:
