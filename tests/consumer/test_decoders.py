@@ -95,6 +95,18 @@ def test_a_decoded_id_has_one_effect(engine):
     assert [message.id for message, _, _ in seen] == ["o-7"]
 
 
+def test_a_message_sent_in_both_forms_has_one_effect():
+    """By a program that was switched while it repeated its last messages."""
+    world, seen = world_of(raw={"consumer": {"idempotency": True}})
+    world.send_body("HIGH", old_body("o-7"))
+    message = Message(kind="order.placed", data={"number": "o-7", "amount": 5}, id="o-7", source="shop")
+    world.send_body("HIGH", message.to_body())
+
+    assert world.step("HIGH") == set()
+
+    assert [message.id for message, _, _ in seen] == ["o-7"]
+
+
 def test_without_an_id_each_message_of_sqs_is_its_own_and_keeps_its_id_at_each_delivery():
     """A random one would make each delivery another message."""
     world, ids = World(), []

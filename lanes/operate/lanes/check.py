@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from lanes.config.deployment import VARIABLE
 from lanes.config.table import format_duration
 from lanes.operate.lanes import check_rules as rules
 from lanes.operate.lanes import queue_rules
@@ -241,7 +242,8 @@ class Check:
         right = "lambda:GetFunctionConfiguration and lambda:GetFunctionConcurrency"
         for arn in arns:
             function = self._findings.ask("function", partial(self._state.function, arn), right=right)
-            if function is not None:
+            # The older function of an existing queue, beside that of the lanes, is reported above and not compared.
+            if function is not None and (len(arns) == 1 or VARIABLE in function.variables):
                 text = f"{function.reserved_concurrency} at once, {format_duration(function.timeout)} each"
                 self._findings.expect("function", text, rules.function_problems(self._deployment, function))
                 self._version(function)

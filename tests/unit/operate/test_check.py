@@ -284,6 +284,18 @@ def test_an_existing_queue_that_cannot_be_a_lane_is_found(attributes, code, text
     assert "where the queue is defined" in wrong.advice
 
 
+def test_the_older_function_beside_the_lanes_is_named_and_not_compared():
+    """While both are mapped to the queue: its settings are its owner's."""
+    deployed = Deployed()
+    deployed.found = [MAPPING, dataclasses.replace(MAPPING, function_arn="older")]
+    older = dataclasses.replace(FUNCTION, name="older", variables={}, memory_mb=128)
+    deployed.function = lambda arn: older if arn == "older" else FUNCTION
+
+    codes = [one.code for one in findings(deployed) if one.verdict is Verdict.WRONG]
+
+    assert codes == ["mapping_count", "mapping_count", "several_functions"]
+
+
 @pytest.mark.parametrize("key", ["1234abcd", "arn:aws:kms:eu-central-1:123456789012:key/1234abcd"])
 def test_a_missing_right_on_the_key_of_a_queue_is_found(key):
     """Every receive would fail with an access error; the app has to know the key."""
