@@ -2,8 +2,8 @@
 Configure Sphinx for `make docs`: no network, and every warning is an error.
 
 The pages are plain Markdown that you can also read in the repository. The build adds the parts that only a site needs,
-or that the code says already: the navigation, the descriptions of the public names from their docstrings, the table of
-log events, and the options of the command.
+or that the code says already: the navigation, the descriptions of the public names from their docstrings, the tables of
+metrics and log events, and the options of the command.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def _complete(_app: Sphinx, page: str, source: list[str]) -> None:
     for module in PUBLIC.get(page, ()):
         text += _descriptions(module)
     if page == "reference/metrics-and-logs":
-        text += _events()
+        text += _metrics() + _events()
     if page in OPTIONS:
         text += "\n\n## Options\n" + "".join(_options(OPTIONS[page]))
     source[0] = text
@@ -187,6 +187,14 @@ def _descriptions(module: str) -> str:
 def _table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     lines = [heads, ("---",) * len(heads), *rows]
     return "".join(f"| {' | '.join(cell.replace('|', '&#124;') for cell in line)} |\n" for line in lines)
+
+
+def _metrics() -> str:
+    """Return the table of the consumer's metrics."""
+    from lanes.metrics import Metric
+
+    rows = [(f"`{metric}`", metric.description) for metric in Metric]
+    return "\n\n## All metrics\n\n" + _table(("Metric", "Meaning"), rows)
 
 
 def _events() -> str:

@@ -1,32 +1,80 @@
-"""The names of the metrics: for the consumer that counts them, and for dashboards, alarms and costs that read them."""
+"""The names and meanings of the metrics: for the consumer that counts them, and for all that read or explain them."""
 
 from __future__ import annotations
 
 import enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Self
 
 
 class Metric(enum.StrEnum):
-    """Names of the metrics, one dimension each: the lane."""
+    """
+    Names of the metrics, one dimension each: the lane.
 
-    HANDLED = "HandledMessages"
-    DUPLICATES = "DuplicateMessages"
-    DUPLICATES_OF_OTHER_LANES = "DuplicatesOfOtherLanes"
-    FAILED = "FailedAttempts"
-    YIELDED = "YieldedMessages"
-    RETURNED = "ReturnedMessages"
-    DEAD_LETTERED = "DeadLetteredMessages"
-    CANCELLED = "CancelledMessages"
-    EXPIRED = "ExpiredMessages"
-    MOVED = "MovedMessages"
-    WOKEN = "WokenMessages"
-    UNKNOWN_KINDS = "UnknownKindMessages"
-    UNAVAILABLE = "UnavailableResource"
-    IGNORED_FIELDS = "IgnoredFields"
-    LOWERED = "LoweredPriorities"
-    RESERVE = "ReserveMessages"
-    WAIT = "WaitTime"  # milliseconds from sent to the start of the handler that succeeded
-    DURATION = "HandlerTime"  # milliseconds of a handler
-    BATCH = "BatchTime"  # milliseconds of a batch; in the mapped engine a batch is an invocation
-    INVERSION = "InversionTime"  # milliseconds of lower-lane work before a higher lane's backlog was seen
-    RECEIVES = "Receives"  # followed by the cause, e.g. ReceivesFirst
-    AWS_ERRORS = "ConsumerCallErrors"
+    Attributes:
+        description: one line for people.
+    """
+
+    description: str
+
+    def __new__(cls, value: str, description: str = "") -> Self:
+        """Make a member."""
+        metric = str.__new__(cls, value)
+        metric._value_ = value
+        metric.description = description
+        return metric
+
+    HANDLED = "HandledMessages", "messages that a handler finished"
+    DUPLICATES = "DuplicateMessages", "messages skipped because they were handled before (idempotency)"
+    DUPLICATES_OF_OTHER_LANES = "DuplicatesOfOtherLanes", "those of them that were handled in another lane"
+    FAILED = "FailedAttempts", "failed attempts, including the last one"
+    YIELDED = (
+        "YieldedMessages",
+        "records that yielded; in the pull engine only at a handler's checkpoint, or beyond a `tenant_share`",
+    )
+    RETURNED = (
+        "ReturnedMessages",
+        "records returned without an attempt, for one of the reasons of `batch_returned`",
+    )
+    DEAD_LETTERED = "DeadLetteredMessages", "messages that the consumer dead-lettered"
+    CANCELLED = "CancelledMessages", "messages that your overrides cancelled"
+    EXPIRED = "ExpiredMessages", "messages that were past their time (`expires`), which no handler got"
+    MOVED = "MovedMessages", "messages that your overrides sent to another lane"
+    WOKEN = (
+        "WokenMessages",
+        "parked records that became visible early; in the pull engine only those of a `tenant_share`",
+    )
+    UNKNOWN_KINDS = (
+        "UnknownKindMessages",
+        "returns of messages without a handler for their kind, for `unknown_kind_for` at most",
+    )
+    UNAVAILABLE = (
+        "UnavailableResource",
+        "messages that returned without an attempt because their handler found its resource away",
+    )
+    IGNORED_FIELDS = (
+        "IgnoredFields",
+        "fields of messages that the type of their handler's data lacks, at each attempt",
+    )
+    LOWERED = (
+        "LoweredPriorities",
+        "attempts of messages with a priority above their lane, which their handlers may not send with",
+    )
+    RESERVE = "ReserveMessages", "records handled from the reserve while a higher lane had a backlog"
+    WAIT = "WaitTime", "milliseconds from sending to the start of the handler that succeeded"
+    DURATION = "HandlerTime", "milliseconds of handlers that succeeded"
+    BATCH = (
+        "BatchTime",
+        "milliseconds of batches, without the time for which they were set aside; `SampleCount` counts them",
+    )
+    INVERSION = (
+        "InversionTime",
+        "milliseconds of work of a lower lane after which a higher lane had a backlog; mapped engine",
+    )
+    RECEIVES = "Receives", "records by the cause of their receive, which ends the name: `ReceivesFirst`"
+    AWS_ERRORS = (
+        "ConsumerCallErrors",
+        "failed AWS calls, and records that a call refused to delete; `lane` is the lane being served",
+    )

@@ -14,6 +14,7 @@ import lanes.outbox
 import lanes.testing
 from lanes.cli.main import command
 from lanes.events import Event
+from lanes.metrics import Metric
 from tests.docs.pages import ROOT, codes, rows
 
 DOCS = ROOT / "docs"
@@ -53,6 +54,11 @@ class Page(html.parser.HTMLParser):
 def text_of(path):
     """Give the words of a page."""
     return " ".join(html.unescape(re.sub(r"<[^>]+>", "", path.read_text(encoding="utf-8"))).split())
+
+
+def as_shown(text):
+    """Give a text as a page of the site shows it."""
+    return text.replace("`", "").replace("'", "\N{RIGHT SINGLE QUOTATION MARK}")
 
 
 @pytest.fixture(scope="module")
@@ -139,10 +145,13 @@ def test_the_python_reference_lists_and_describes_every_public_name(page, names,
     assert names <= places
 
 
-def test_the_site_lists_every_event_of_the_log(site):
+def test_the_site_lists_every_metric_and_every_event_of_the_log(site):
     """With its fields and its meaning, as the code has them."""
     text = text_of(site / "reference" / "metrics-and-logs.html")
 
+    for metric in Metric:
+        assert metric.description
+        assert f"{metric} {as_shown(metric.description)}" in text, metric
     for event in Event:
         assert f"{event} {', '.join(event.fields)}".strip() in text, event
         assert event.description.replace("`", "").replace("'", "\N{RIGHT SINGLE QUOTATION MARK}") in text, (
