@@ -16,7 +16,8 @@ from .intake import Intake
 from .observability import Observability, Severity
 from .outbox import Outbox
 from .parameter import LanesParameter
-from .queues.lane_queues import LaneQueue, LaneQueues
+from .queues.lane_queue import LaneQueue
+from .queues.lane_queues import LaneQueues
 from .stack import PriorityLanesStack
 from .stage import StageSettings
 from .tables.ledger import Ledger

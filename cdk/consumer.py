@@ -33,7 +33,8 @@ from .function.lambda_function import (
 )
 from .parameter import deployment_document
 from .queues.bell import Bell
-from .queues.lane_queues import LaneQueue, LaneQueues
+from .queues.lane_queue import LaneQueue
+from .queues.lane_queues import LaneQueues
 from .tables.ledger import Ledger
 from .tables.outbox import OutboxTable
 

@@ -25,7 +25,8 @@ from .alarms.rule import AlarmRule
 from .alarms.runbook import first_steps, pages
 from .consumer import PriorityConsumer
 from .outbox import Outbox
-from .queues.lane_queues import LaneQueue, LaneQueues
+from .queues.lane_queue import LaneQueue
+from .queues.lane_queues import LaneQueues
 
 FULL_WIDTH = 24
 THIRD = FULL_WIDTH // 3

@@ -57,6 +57,7 @@ class PriorityLanesStack(Stack):
         removal_policy: Whether to keep or delete queues, tables and logs with the stack. They are kept by default.
         existing: Queues that other stacks or teams own, by lane name, see :class:`LaneQueues`.
         dead_letter_queues: The dead-letter queues of those of them that this app does not define, by lane name.
+        queue_names: Fixed names of queues by lane name, see :class:`LaneQueues`.
         **function_props: VPC, layers, tracing and role of the consumer's function, see :class:`FunctionProps`.
 
     Attributes:
@@ -84,6 +85,7 @@ class PriorityLanesStack(Stack):
         removal_policy: RemovalPolicy = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
         existing: Mapping[str, sqs.IQueue | str] | None = None,
         dead_letter_queues: Mapping[str, sqs.IQueue | str] | None = None,
+        queue_names: Mapping[str, str] | None = None,
         **function_props: Unpack[FunctionProps],
     ) -> None:
         super().__init__(
@@ -98,6 +100,7 @@ class PriorityLanesStack(Stack):
             removal_policy=removal_policy,
             existing=existing,
             dead_letter_queues=dead_letter_queues,
+            queue_names=queue_names,
         )
         self.ledger = Ledger(self, "Ledger", encryption_key=encryption_key, removal_policy=removal_policy)
         self.outbox: Outbox | None = None

@@ -12,7 +12,8 @@ from lanes.config.table import format_duration
 from lanes.metrics import Metric
 
 from ..consumer import PriorityConsumer
-from ..queues.lane_queues import LaneQueue, LaneQueues
+from ..queues.lane_queue import LaneQueue
+from ..queues.lane_queues import LaneQueues
 from ..tables.ledger import PARKED_INDEX
 from .rule import PERIOD, AlarmRule, Page, Severity
 from .tables import throttled_writes

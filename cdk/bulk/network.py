@@ -11,7 +11,7 @@ from constructs import Construct
 from lanes.errors import ConfigurationError
 
 from ..findings import acknowledge
-from ..queues.lane_queues import LaneQueue
+from ..queues.lane_queue import LaneQueue
 from .catalog import Catalog
 
 HTTPS = ec2.Port.tcp(443)

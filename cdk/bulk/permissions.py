@@ -10,7 +10,7 @@ from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
 
 from ..findings import acknowledge
-from ..queues.lane_queues import LaneQueue
+from ..queues.lane_queue import LaneQueue
 from .catalog import Catalog
 
 SERVICE = "emr-serverless.amazonaws.com"

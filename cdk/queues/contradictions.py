@@ -1,6 +1,11 @@
 """Contradictory settings, refused at synth: AWS would refuse them later or, worse, accept them."""
 
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping
 from datetime import timedelta
+
+from aws_cdk import Token
 
 from lanes.config import MAX_RECEIVES, VISIBILITY_FACTOR, Lane, LanesConfig
 from lanes.config.table import format_duration
@@ -16,8 +21,24 @@ MAX_BATCH_SIZE = 10
 # AWS: MaximumConcurrency of an SQS mapping is 2 to 1,000 (Lambda API, ScalingConfig).
 CONCURRENCY_RANGE = range(2, 1001)
 
+# AWS: a queue name has at most 80 letters, digits, - and _, with .fifo at its end (CreateQueue). Ours has room for
+# the name of the dead-letter queue.
+QUEUE_NAME = re.compile(r"[A-Za-z0-9_-]{1,70}\.fifo")
 
-def refuse_contradictions(config: LanesConfig, *, retention: timedelta, max_receive_count: int) -> None:
+
+def dead_letter_name(name: str) -> str:
+    """Give the name of the dead-letter queue of a queue with a fixed name."""
+    return f"{name.removesuffix('.fifo')}-dead.fifo"
+
+
+def refuse_contradictions(
+    config: LanesConfig,
+    *,
+    retention: timedelta,
+    max_receive_count: int,
+    names: Mapping[str, str],
+    existing: Collection[str],
+) -> None:
     """
     Check that queues and mappings with these settings work together.
 
@@ -27,6 +48,8 @@ def refuse_contradictions(config: LanesConfig, *, retention: timedelta, max_rece
         config: The lanes.
         retention: How long the queues keep a message.
         max_receive_count: The receive limit of the queues.
+        names: Fixed names of queues, by lane.
+        existing: The lanes that use queues of others.
 
     Raises:
         ConfigurationError: All contradictions at once.
@@ -35,6 +58,7 @@ def refuse_contradictions(config: LanesConfig, *, retention: timedelta, max_rece
     problems = [
         *_retention_problems(retention),
         *_limit_problems(max_receive_count, retention=retention, max_attempts=config.consumer.max_attempts),
+        *_name_problems(config, names, existing=existing),
     ]
     for lane in config.lanes:
         problems += _mapping_problems(lane, function_timeout=config.consumer.function_timeout)
@@ -61,6 +85,34 @@ def _limit_problems(max_receive_count: int, *, retention: timedelta, max_attempt
         "it for 1000"
     )
     return [problem]
+
+
+def _name_problems(config: LanesConfig, names: Mapping[str, str], *, existing: Collection[str]) -> list[str]:
+    lanes = [lane.name for lane in config.lanes]
+    known = {lane: name for lane, name in names.items() if not Token.is_unresolved(name)}
+    problems = [
+        f"queue_names has {lane!r}, which is not a lane; the lanes are {', '.join(lanes)}"
+        for lane in names
+        if lane not in lanes
+    ]
+    problems += [
+        f"queue_names has {lane}, of which existing has the queue; remove it from one of them"
+        for lane in names
+        if lane in existing
+    ]
+    problems += [
+        f"queue_names has {name!r} for {lane}; a name has 1 to 70 letters, digits, - and _, and ends with .fifo"
+        for lane, name in known.items()
+        if not QUEUE_NAME.fullmatch(name)
+    ]
+    used = Counter([*known.values(), *map(dead_letter_name, known.values())])
+    problems += [
+        f"queue_names needs {name!r} for more than one queue; each lane has a queue and a dead-letter queue with -dead "
+        "at the end of its name: choose others"
+        for name, count in used.items()
+        if count > 1
+    ]
+    return problems
 
 
 def _mapping_problems(lane: Lane, *, function_timeout: timedelta) -> list[str]:

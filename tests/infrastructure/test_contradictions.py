@@ -15,12 +15,20 @@ from tests.support.infrastructure import lanes_config, new_app
 FORTNIGHT = timedelta(days=14)
 
 
-def problems_of(*, retention=FORTNIGHT, max_receive_count=1000, consumer=None, **lane):
+def problems_of(
+    *, retention=FORTNIGHT, max_receive_count=1000, consumer=None, names=None, existing=(), lanes=1, **lane
+):
     """Give the problems of a one-lane configuration with these settings."""
-    config = lanes_config(1, **(consumer or {}))
-    config = replace(config, lanes=(replace(config.lanes[0], **lane),))
+    config = lanes_config(lanes, **(consumer or {}))
+    config = replace(config, lanes=(replace(config.lanes[0], **lane), *config.lanes[1:]))
     try:
-        refuse_contradictions(config, retention=retention, max_receive_count=max_receive_count)
+        refuse_contradictions(
+            config,
+            retention=retention,
+            max_receive_count=max_receive_count,
+            names=names or {},
+            existing=existing,
+        )
     except ConfigurationError as error:
         return error.problems
     return []
@@ -118,3 +126,22 @@ def test_yields_and_outages_spend_receives_more_slowly_the_more_there_were(days,
 
     assert receives_within(retention) == receives
     assert minimum_max_receive_count(retention=retention, max_attempts=5) == receives + 5
+
+
+@pytest.mark.parametrize("name", ["orders", "orders fifo.fifo", f"{'o' * 71}.fifo", ".fifo"])
+def test_a_name_that_no_queue_can_have_is_refused(name):
+    """With room for the name of the dead-letter queue."""
+    (problem,) = problems_of(names={"L0": name})
+
+    assert f"queue_names has {name!r} for L0; a name has 1 to 70 letters" in problem
+
+
+def test_names_of_no_lane_of_an_existing_queue_and_of_two_queues_are_refused():
+    """A dead-letter queue has a name too."""
+    names = {"HIGH": "high.fifo", "L0": "orders.fifo", "L1": "orders-dead.fifo"}
+
+    assert [problem.partition(";")[0] for problem in problems_of(names=names, existing={"L1"}, lanes=2)] == [
+        "queue_names has 'HIGH', which is not a lane",
+        "queue_names has L1, of which existing has the queue",
+        "queue_names needs 'orders-dead.fifo' for more than one queue",
+    ]

@@ -137,3 +137,17 @@ def test_metrics_of_a_lane_point_to_its_queues():
         "QueueName": stack.resolve(lane.dead_letter_queue.queue_name)
     }
     assert dead_letters.period.to_seconds() == 300
+
+
+def test_a_lane_s_queues_can_have_fixed_names():
+    """For programs that know their queue by its name; the other lanes are named by CloudFormation."""
+    stack = Stack(new_app(), "Stack")
+    LaneQueues(stack, "Lanes", config=lanes_config(2), queue_names={"L0": "orders.fifo"})
+
+    queues = resources(Template.from_stack(stack), QUEUE)
+
+    names = {name[:8]: one.get("QueueName") for name, one in queues.items() if "Dead" not in name}
+    assert names == {"LanesL0Q": "orders.fifo", "LanesL1Q": None}
+    assert [one["QueueName"] for name, one in queues.items() if name.startswith("LanesL0Dead")] == [
+        "orders-dead.fifo"
+    ]

@@ -205,13 +205,13 @@ def account_problems(account: AccountState, config: LanesConfig) -> Problems:
 
 def queue_prefix(deployment: Deployment) -> str | None:
     """Return the beginning of the names of all queues of lanes; None if your app names or only uses them."""
-    own = [lane for lane in deployment.config.lanes if not deployment.queues[lane.name].existing]
-    if not own:
-        return None
-    # AWS: CloudFormation names a queue by stack and logical id, which the CDK makes of the construct's path.
-    logical = f"{re.sub(r'[^A-Za-z0-9]', '', own[-1].name)}Queue"
-    prefix, found, _ = name_of(deployment.queues[own[-1].name].url).partition(logical)
-    return prefix if found and prefix else None
+    for name in [lane.name for lane in deployment.config.lanes if not deployment.queues[lane.name].existing]:
+        # AWS: CloudFormation names a queue by stack and logical id, which the CDK makes of the construct's path.
+        logical = f"{re.sub(r'[^A-Za-z0-9]', '', name)}Queue"
+        prefix, found, _ = name_of(deployment.queues[name].url).partition(logical)
+        if found and prefix:
+            return prefix
+    return None
 
 
 def known_queues(deployment: Deployment) -> set[str]:

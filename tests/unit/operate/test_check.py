@@ -194,6 +194,18 @@ def test_the_queue_of_a_removed_lane_that_holds_messages_is_found():
     assert "deploy.md" in found[1].advice
 
 
+def test_the_queue_of_a_removed_lane_is_found_beside_lanes_with_names_of_their_own():
+    """One lane that CloudFormation has named is enough to know the beginning of its names."""
+    deployed = Deployed()
+    named = LaneQueues(url="https://sqs/1/orders.fifo", dead_letter_url="https://sqs/1/orders-dead.fifo")
+    deployment = dataclasses.replace(NAMED, queues=NAMED.queues | {"MAIN": named})
+    deployed.left = [f"{PREFIX}OLDQueue3C-X.fifo"]
+
+    found = Check(deployment=deployment, state=deployed).run()
+
+    assert [one.code for one in found if one.subject == "removed lane"] == ["empty_queue_left"]
+
+
 @pytest.mark.parametrize(("left", "removable"), [("4", False), ("0", True)])
 def test_a_closing_lane_says_when_it_can_be_removed(left, removable):
     """Dead letters count too: with the lane gone, no verb would show them."""
