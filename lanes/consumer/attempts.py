@@ -156,13 +156,16 @@ class Attempts:
             return 0.0
         return self.breakers.seconds_left_for(lane, handler.resource)
 
-    def delay_of_return(self, lane: Lane, record: RawRecord, pause: float) -> int:
-        """Return the seconds until a record returns whose resource is away for a pause."""
+    def until_back(
+        self, lane: Lane, record: RawRecord, pause: float, *, entry: Entry | None = None
+    ) -> Outcome:
+        """Return the outcome of a record whose resource is away for a pause, which begins now."""
         delay = self._settlement.delays.untouched(lane, record, pause)
         if self.has_several_resources:
             # No slot waits for it, so those of lanes below must not be tried before it is back.
             self.breakers.returns(lane, self.resolve(record).resource, delay)
-        return delay
+        # Its batch may end long after the pause, since it waits for the resource with its other records.
+        return Outcome(entry=entry, delay=delay, since=self.clock(), reason=Reason.AWAY)
 
     @property
     def tries_one(self) -> bool:
@@ -280,8 +283,7 @@ class Attempts:
     ) -> Outcome:
         """Return the outcome of one record after its handler's call; `pause` in seconds if its resource is away."""
         if pause is not None:
-            delay = self.delay_of_return(batch.lane, attempt.record, pause)
-            return Outcome(entry=attempt.before, delay=delay, reason=Reason.AWAY)
+            return self.until_back(batch.lane, attempt.record, pause, entry=attempt.before)
         if raised is not None:
             error = _deciding(attempt, raised)
             # A supervisor that signals every process ends the handler's own children too.

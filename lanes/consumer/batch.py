@@ -149,8 +149,8 @@ class Corridor:
         if goes_on or left <= 0 or batch.is_stopped():
             # Not late for the next try: a record that waited here would go before a more urgent one.
             for record in rest[:1] if goes_on else rest:
-                delay = attempts.delay_of_return(lane, record, math.floor(pause))
-                outcomes.keep([record], outcomes.behind(record) or Outcome(delay=delay, reason=Reason.AWAY))
+                away = attempts.until_back(lane, record, math.floor(pause))
+                outcomes.keep([record], outcomes.behind(record) or away)
             return goes_on
         # The wait is billed, but each return would use up a receive, of which SQS grants a thousand.
         attempts.breakers.wait(pause, left=left)

@@ -60,6 +60,7 @@ class Outcome:
         ending: how this receive ends.
         entry: the record's ledger entry; None if the ledger could not be read, and must not be overwritten blindly.
         delay: seconds until a kept record returns; None leaves its visibility alone.
+        since: when that delay began, in epoch seconds; 0 if it begins when the record is settled.
         is_brief: whether its entry is only cached, so that the slot is free a call sooner.
         wakeable: whether it may return earlier, as soon as nothing above its lane has a backlog.
         reason: a `Reason` for a returned record, the dead letter's reason for a dead-lettered one.
@@ -73,6 +74,7 @@ class Outcome:
     ending: Ending = Ending.RETURNED
     entry: Entry | None = None
     delay: int | None = None
+    since: float = 0.0
     is_brief: bool = False
     wakeable: bool = False
     reason: str = ""
@@ -85,6 +87,12 @@ class Outcome:
     def is_kept(self) -> bool:
         """Whether the record stays in its queue."""
         return self.ending in KEPT
+
+    def at(self, now: float) -> Outcome:
+        """Return the outcome with the rest of its delay."""
+        if not self.since or self.delay is None:
+            return self
+        return dataclasses.replace(self, delay=max(0, math.floor(self.since + self.delay - now)), since=0.0)
 
 
 BEHIND = Outcome(delay=0, reason=Reason.BEHIND)
@@ -160,11 +168,10 @@ class Outcomes:
         """The records that stay in their queue: all but those known to be finished."""
         return [record for record, outcome in self if outcome.is_kept]
 
-    @property
-    def to_settle(self) -> list[tuple[RawRecord, Outcome]]:
-        """The records that stay, are still ours, and return at a known time."""
+    def to_settle(self, now: float) -> list[tuple[RawRecord, Outcome]]:
+        """Return the records that stay, are still ours, and return at a known time."""
         return [
-            (record, outcome)
+            (record, outcome.at(now))
             for record, outcome in self
             if outcome.is_kept and outcome.delay is not None and record.message_id not in self._lost
         ]

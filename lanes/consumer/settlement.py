@@ -212,7 +212,7 @@ class Settlement:
         Nothing here can lose a record: kept records are reported to Lambda in any case, and return when their
         visibility ends. Entries are written first: a write that lands late would replace the next invocation's.
         """
-        kept = same_delay_in_group(outcomes.to_settle)
+        kept = same_delay_in_group(outcomes.to_settle(self.clock()))
         if not kept:
             return
         lane = batch.lane

@@ -85,6 +85,25 @@ def test_an_outage_burns_nothing_and_ends_with_the_urgent_ones(engine, slots):
     assert [lane for _, lane in after[:10]] == ["HIGH"] * 10
 
 
+@pytest.mark.parametrize("begins", [1, 3, 9])
+@pytest.mark.parametrize("arrives", [1.5, 3])
+def test_urgent_messages_that_were_tried_are_first_as_well(engine, begins, arrives):
+    """They return when their pause has ended, not so long after the end of a batch that waited for the resource."""
+    lanes = simulated(engine, 1)
+    for number in range(1500):
+        lanes.send("MAIN", group=f"m{number % 50}", seconds=0.01)
+    began, back = lanes.scheduler.now, begins + 25
+    lanes.away = lambda at: begins <= at < back
+    for number in range(16):
+        urgent = partial(lanes.send, "HIGH", group=f"h{number % 8}", seconds=0.01)
+        lanes.scheduler.after(begins + arrives, urgent)
+
+    assert lanes.settle(within=600)
+
+    after = sorted((one.started_at, one.lane) for one in lanes.handled if one.started_at - began >= back)
+    assert [lane for _, lane in after[:16]] == ["HIGH"] * 16
+
+
 @pytest.mark.parametrize("slots", [1, 3])
 def test_a_slot_that_receives_spends_one_receive_for_each_try(slots):
     """Two hours away: what is urgent was received no more often than it was tried, so it is there when it is back."""

@@ -199,7 +199,8 @@ class MappedTurn:
         """
         batch, services, finished = self._batch, self._services, outcomes.finished
         if not services.peers.alone:
-            parked_for = max((one.delay or 0 for _, one in outcomes.to_settle if one.wakeable), default=0)
+            settled = outcomes.to_settle(services.settlement.clock())
+            parked_for = max((one.delay or 0 for _, one in settled if one.wakeable), default=0)
             self._try(
                 Event.SLOT_NOT_LEFT,
                 lambda: services.peers.release(batch, finished=finished, parked_for=parked_for),

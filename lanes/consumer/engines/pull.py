@@ -269,7 +269,7 @@ class PullTurn:
             slot.settlement.settle(self._batch, outcomes)
             if slot.services.tenants is not None:
                 slot.services.tenants.end(self._batch, finished=outcomes.finished)
-            if back := [outcome.delay for _, outcome in outcomes.to_settle if outcome.delay]:
+            if back := [outcome.delay for _, outcome in outcomes.to_settle(slot.clock()) if outcome.delay]:
                 slot.returns_in(min(back))
         except Exception:  # noqa: BLE001 - finished records stay finished, and kept ones return by themselves
             report.failed_call(slot.settlement.telemetry, Event.BATCH_NOT_CLOSED, lane=self._batch.lane.name)
@@ -290,7 +290,7 @@ class PullTurn:
         keep_others(batch, outcomes, alone)
         # Now, not when the batch is closed: this process may not live until then.
         slot.settlement.settle(batch, outcomes)
-        outcomes.lose([record.message_id for record, _ in outcomes.to_settle])
+        outcomes.lose([record.message_id for record, _ in outcomes.to_settle(slot.clock())])
         slot.give_back_all()
 
     def _is_suspected(self, record: RawRecord) -> bool:

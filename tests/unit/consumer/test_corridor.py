@@ -388,7 +388,7 @@ def test_a_record_that_another_invocation_may_have_is_left_alone_with_its_group(
 
     assert environment.started == ["b1"]
     assert (found["a1"].is_kept, found["a2"].is_kept) == (True, True)
-    assert "a1" not in {record.message_id for record, _ in turn.closed[0].to_settle}
+    assert "a1" not in {record.message_id for record, _ in turn.closed[0].to_settle(0.0)}
 
 
 def test_a_dead_letter_is_sent_before_the_next_record():

@@ -51,7 +51,7 @@ def test_the_first_answer_is_the_fail_safe_one(batch):
     outcomes.lose(lost)
 
     assert outcomes.kept == records
-    assert outcomes.to_settle == []
+    assert outcomes.to_settle(0.0) == []
     assert (outcomes.finished, outcomes.has_yielded) == (0, False)
     assert outcomes.undecided == records
     assert list(outcomes) == [
@@ -94,7 +94,7 @@ def test_records_that_are_kept_for_a_known_time_and_still_ours_are_settled(case)
         and first[record.message_id].delay is not None
     ]
 
-    assert outcomes.to_settle == expected
+    assert outcomes.to_settle(0.0) == expected
 
 
 @given(decided())
@@ -162,6 +162,14 @@ def test_an_entry_that_changes_meanwhile_is_the_one_that_is_kept():
     outcomes.entries["m"] = dataclasses.replace(outcomes.entries["m"], attempts=0)
     outcomes.keep([record], Outcome(delay=3, reason=Reason.TIME))
 
-    assert outcomes.to_settle == [
+    assert outcomes.to_settle(0.0) == [
         (record, Outcome(entry=entry_of(record, attempts=0), delay=3, reason=Reason.TIME))
     ]
+
+
+def test_a_delay_that_began_before_the_settlement_is_shorter_then():
+    """Rounded down, not late for the moment at which it ends."""
+    outcome = Outcome(delay=8, since=100.0)
+
+    assert [outcome.at(now).delay for now in (100.0, 101.5, 108.0, 200.0)] == [8, 6, 0, 0]
+    assert Outcome(delay=8).at(200.0).delay == 8
