@@ -11,7 +11,7 @@ import os
 import sys
 import time
 
-from lanes import Consumer, HandlerContext, Message
+from lanes import Consumer, HandlerContext, Message, Unavailable
 
 consumer = Consumer()
 
@@ -38,9 +38,13 @@ lambda_handler = consumer.lambda_handler
 
 
 def _use_resource(message: Message, context: HandlerContext) -> None:
-    """Use the resource for its usual time, and fail if the data of the message says so."""
+    """Use the resource for its usual time; it fails or is away if the data of the message says so."""
     _print_step("started", message, context)
-    fault = message.data.get("fault") if isinstance(message.data, dict) else None
+    data = message.data if isinstance(message.data, dict) else {}
+    if time.time() < data.get("away_until", 0.0):
+        _print_step("away", message, context)
+        raise Unavailable(reason="the resource is away, as the message says")
+    fault = data.get("fault")
     if fault == "always" or (fault == "once" and context.attempt == 1):
         _print_step("refused", message, context)
         raise RuntimeError(f"the resource refused {message.kind} ({fault})")

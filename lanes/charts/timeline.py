@@ -44,11 +44,12 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """A run: its title, and its rows from the highest lane."""
+    """A run: its title, its rows from the highest lane, and from when to when its resource was away."""
 
     title: str
     rows: Sequence[Row]
     seconds: float
+    away: tuple[float, float] | None = None
 
 
 def draw(panels: Sequence[Panel], *, title: str, description: str) -> str:
@@ -64,6 +65,14 @@ def draw(panels: Sequence[Panel], *, title: str, description: str) -> str:
         for tick in ticks:
             x = _place(tick, longest)
             drawing.line((x, top + TITLE), (x, top + height - 10), colour=RULE)
+        if panel.away:
+            start, end = (_place(at, longest) for at in panel.away)
+            above, below = top + TITLE, top + height - 10
+            corners = [(start, above), (end, above), (end, below), (start, below)]
+            drawing.area(corners, colour=FAINT, opacity=0.2)
+            drawing.text(
+                (start + end) / 2, (above + below) / 2, "away", colour=FAINT, size=12, anchor="middle"
+            )
         _draw_panel(drawing, panel, top=top, longest=longest)
         top += height + GAP
     for tick in ticks:

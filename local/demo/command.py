@@ -21,10 +21,11 @@ from local.platform import Platform
 from local.server import ServerError
 
 from .backfill import BackfillError, BackfillJob
-from .evidence import Evidence, Sent, left_out, run_figures
+from .evidence import Evidence, Sent, away_figures, left_out, run_figures
 from .flood import Flood, Journal, state
 from .plan import (
     ALWAYS,
+    AWAY_SECONDS,
     BACKFILL,
     DEFAULT_CUSTOMERS,
     FEWEST_CUSTOMERS,
@@ -32,6 +33,8 @@ from .plan import (
     ONCE,
     PRIORITIES,
     DemoPlan,
+    Episode,
+    outage,
 )
 from .promises import RunName, busy_words, judge
 from .report import Outcome, document, page, table
@@ -98,7 +101,7 @@ def run(options: argparse.Namespace) -> int:
 def check_sample(handler: Path) -> None:
     """Refuse another application than the sample, before anything is deployed: the demo judges by its output."""
     text = handler.read_text(encoding="utf-8") if handler.is_file() else ""
-    missing = [word for word in (*PRIORITIES, "resource") if f'"{word}"' not in text]
+    missing = [word for word in (*PRIORITIES, "resource", "away_until") if f'"{word}"' not in text]
     if missing:
         raise DemoError(
             f"{handler} is not the sample application any more: it knows no {', '.join(missing)}.\n"
@@ -197,6 +200,7 @@ class Show:
     def run(self, runs: Sequence[RunName]) -> Outcome:
         """Run it, and end everything that was started however it ends."""
         phase, evidence, load = self._progress.phase, {}, 0.0
+        away: dict[RunName, Evidence] = {}
         try:
             with phase("start", "AWS starts on this machine"):
                 self._platform.start()
@@ -206,12 +210,17 @@ class Show:
             for name in runs:
                 words = f"{self._plan.customers:,} customers drain while urgent work arrives: {name.words}"
                 with phase(name.key("flood"), words):
-                    evidence[name] = self._flood(stages, name, backfill)
+                    evidence[name] = self._flood(stages, name, self._plan.episodes, backfill)
                 # Of the last minute, as long as a run of the default size takes.
                 load = max(load, os.getloadavg()[0])
+                if name is not RunName.WITHOUT:
+                    words = f"The resource is away for {AWAY_SECONDS:g} s: {name.words}"
+                    with phase(name.key("away"), words):
+                        back_at = time.time() + AWAY_SECONDS
+                        away[name] = self._flood(stages, name, outage(back_at), {}, back_at=back_at)
             with phase("judge", "Reading the evidence"):
                 footprint = stages[RunName.MAPPINGS].footprint(self._output / "code")
-                return self._outcome(evidence, footprint=footprint, load_average=load)
+                return self._outcome(evidence, away, footprint=footprint, load_average=load)
         finally:
             self._platform.stop()
 
@@ -268,29 +277,43 @@ class Show:
             self._progress.show(state(stage.depths(), {}))
 
     def _flood(
-        self, stages: Mapping[RunName, Stage], name: RunName, backfill: Mapping[str, Sent]
+        self,
+        stages: Mapping[RunName, Stage],
+        name: RunName,
+        episodes: Sequence[Episode],
+        backfill: Mapping[str, Sent],
+        *,
+        back_at: float = 0.0,
     ) -> Evidence:
         stage, journal = stages[name], Journal(backfill)
         self._journals[stage.function_name] = journal
         return Flood(
             stage,
-            plan=self._plan,
+            episodes=episodes,
             sent=backfill,
             traffic=stages[RunName.MAPPINGS].deployment.config,
             journal=journal,
             show=self._progress.show,
-        ).run()
+        ).run(back_at=back_at)
 
     def _take_line(self, function_name: str, line: str) -> None:
         if journal := self._journals.get(function_name):
             journal.take_line(line)
 
     def _outcome(
-        self, evidence: Mapping[RunName, Evidence], *, footprint: dict[str, Any], load_average: float
+        self,
+        evidence: Mapping[RunName, Evidence],
+        away: Mapping[RunName, Evidence],
+        *,
+        footprint: dict[str, Any],
+        load_average: float,
     ) -> Outcome:
         first = evidence[RunName.MAPPINGS]
         unjudged = left_out(first)
-        figures = {name: run_figures(one, unjudged=unjudged) for name, one in evidence.items()}
+        figures = {
+            name: run_figures(one, unjudged=unjudged) | (away_figures(away[name]) if name in away else {})
+            for name, one in evidence.items()
+        }
         promises = judge(
             figures,
             config=first.config,
@@ -301,6 +324,7 @@ class Show:
         return Outcome(
             plan=self._plan,
             evidence=evidence,
+            away=away,
             figures=figures,
             promises=promises,
             footprint=footprint,

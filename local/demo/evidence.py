@@ -21,6 +21,8 @@ from simulator.history import History
 
 from .plan import ALWAYS
 
+AWAY = "away"
+"""The end of a call that found the resource away."""
 Figures = dict[str, Any]
 """The figures of a run or a lane, by the names of `report.json`."""
 
@@ -47,7 +49,7 @@ class Delivery:
 
 @dataclass(slots=True, kw_only=True)
 class Effect:
-    """One start of a handler's work; it was "done", "failed", or "died" if it never came back."""
+    """One start of a handler's work; it was "done", "failed" or "away", or "died" if it never came back."""
 
     id: str
     attempt: int
@@ -64,6 +66,7 @@ class Evidence:
     Attributes:
         config: of the stage.
         began_at: when the mappings were enabled, with the whole backfill waiting; epoch seconds.
+        back_at: when the resource was back, if it was away; epoch seconds.
         sent: every accepted message by its id, the live ones in the order sent.
         deliveries: in the order received.
         effects: in any order.
@@ -76,6 +79,7 @@ class Evidence:
 
     config: LanesConfig
     began_at: float
+    back_at: float = 0.0
     sent: Mapping[str, Sent]
     deliveries: Sequence[Delivery] = ()
     effects: Sequence[Effect] = ()
@@ -125,7 +129,7 @@ class Evidence:
 
     def failures(self, one: str) -> int:
         """How often the handler refused a message or never came back from it."""
-        return sum(effect.how != "done" for effect in self.effects_of.get(one, ()))
+        return sum(effect.how in oracle.FAILURES for effect in self.effects_of.get(one, ()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +140,7 @@ class Wait:
     Attributes:
         sent_at: when the queue accepted it, in the backfill's case at the earliest when the mappings began.
         free_at: when it waited for nothing but a slot: also those before it in its group had ended.
-        started_at: first start of its handler; infinity if there was none.
+        started_at: first start of its handler that found the resource; infinity if there was none.
         behind_failure: it had to wait for a failing message of its own group, which is no matter of priority.
     """
 
@@ -168,7 +172,7 @@ def waits(evidence: Evidence) -> list[Wait]:
                 lane=lane,
                 sent_at=sent_at,
                 free_at=max(sent_at, free_at),
-                started_at=effects[0].started_at if effects else math.inf,
+                started_at=next((one.started_at for one in effects if one.how != AWAY), math.inf),
                 behind_failure=sent_at < failing_until,
             )
             found.append(wait)
@@ -238,6 +242,23 @@ def run_figures(evidence: Evidence, *, unjudged: Collection[str] = ()) -> Figure
         "function_calls_per_message": calls / max(1, len(evidence.done)),
         "live_sends": sum(sent.is_live for sent in evidence.sent.values()),
         "least_backlog_at_live_send": min(evidence.backlogs, default=None),
+    }
+
+
+def away_figures(evidence: Evidence) -> Figures:
+    """Judge a run in which the resource was away."""
+    run = run_figures(evidence)
+    broken = ("losses", "left_in_queues", "duplicates_handled", "other_violations")
+    calls = sum(effect.how == AWAY for effect in evidence.effects)
+    starts = (effect.started_at for effect in evidence.effects if effect.started_at >= evidence.back_at)
+    return {
+        "away_calls": calls,
+        "away_first_start_seconds": min(starts, default=math.inf) - evidence.back_at if calls else None,
+        "away_inversions": run["inversions"],
+        "away_attempts": len({effect.id for effect in evidence.effects if effect.attempt > 1}),
+        "away_dead_lettered": len(evidence.dead),
+        "away_order_violations": run["order_violations"],
+        "away_other_violations": sum(run[name] for name in broken),
     }
 
 

@@ -8,17 +8,17 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from lanes.config import LanesConfig
 from lanes.events import Count, Event
 
-from .evidence import Effect, Evidence, Sent
-from .plan import PRIORITIES, DemoPlan, Episode
+from .evidence import AWAY, Effect, Evidence, Sent
+from .plan import PRIORITIES, Episode
 from .stage import Stage
 
-_ENDS = {"finished": "done", "refused": "failed"}
+_ENDS = {"finished": "done", "refused": "failed", "away": AWAY}
 """How a handler's work ended, in the sample's words and in those of the oracle."""
 _YIELDS = frozenset(event for event in Event if event.counts is Count.YIELDED)
 _LOOK_SECONDS = 0.5
@@ -42,7 +42,7 @@ class Journal:
         self._finished: set[str] = set()
         self._given_up = 0
         self._last_change = time.monotonic()
-        self.backfill_done = 0
+        self.progress = 0
         self.yields: Counter[str] = Counter()
 
     def take_line(self, line: str) -> None:
@@ -77,12 +77,13 @@ class Journal:
         effect.ended_at, effect.how = at, _ENDS[step]
         if effect.how == "done" and one not in self._finished:
             self._finished.add(one)
-            self.backfill_done += one in self._backfill
+            self.progress += one in self._backfill
+        self.progress += effect.how == AWAY
 
-    def wait_for_backfill(self, done: int, *, timeout: float) -> bool:
-        """Wait until so many messages of the backfill are done, or the seconds are over."""
+    def wait_for_progress(self, least: int, *, timeout: float) -> bool:
+        """Wait until so many of the backfill are done or calls found the resource away, or the seconds are over."""
         with self._changed:
-            return self._changed.wait_for(lambda: self.backfill_done >= done, timeout)
+            return self._changed.wait_for(lambda: self.progress >= least, timeout)
 
     def wait_for_all(self, messages: int, *, timeout: float) -> bool:
         """Wait until so many are done or dead-lettered, or the seconds are over."""
@@ -111,7 +112,7 @@ class Flood:
 
     Args:
         stage: with the backfill in its last lane and its mappings off.
-        plan: the messages and their times.
+        episodes: the live messages and their times.
         sent: the backfill, by id.
         traffic: the configuration with priority, which decides the lane of a message.
         journal: records the lines of the stage's function.
@@ -122,25 +123,26 @@ class Flood:
         self,
         stage: Stage,
         *,
-        plan: DemoPlan,
+        episodes: Sequence[Episode],
         sent: Mapping[str, Sent],
         traffic: LanesConfig,
         journal: Journal,
         show: Callable[[str], None],
     ) -> None:
         self._stage = stage
-        self._plan = plan
+        self._episodes = episodes
         self._sent = dict(sent)
         self._traffic = traffic
         self._journal = journal
         self._show = show
+        self._total = len(sent) + sum(len(episode.messages) for episode in episodes)
         self._backlogs: list[int] = []
 
-    def run(self) -> Evidence:
+    def run(self, *, back_at: float = 0.0) -> Evidence:
         """Run until everything is done, or nothing has happened for so long that nothing will."""
         began_at = time.time()
         self._stage.switch(enabled=True)
-        if all(self._send_when_due(episode) for episode in self._plan.episodes):
+        if all(self._send_when_due(episode) for episode in self._episodes):
             while self._look() and not self._has_stalled():
                 self._journal.wait_for_all(len(self._sent), timeout=_LOOK_SECONDS / 2)
             # The queues can be empty before the last lines of the function were read.
@@ -150,6 +152,7 @@ class Flood:
         return Evidence(
             config=self._stage.deployment.config,
             began_at=began_at,
+            back_at=back_at,
             sent=self._sent,
             deliveries=self._stage.deliveries(),
             effects=self._journal.effects(),
@@ -161,8 +164,8 @@ class Flood:
         )
 
     def _send_when_due(self, episode: Episode) -> bool:
-        """Send an episode when so much of the backfill is done; return whether it ever was."""
-        while not self._journal.wait_for_backfill(episode.due_after, timeout=_LOOK_SECONDS):
+        """Send an episode when it is due; return whether it ever was."""
+        while not self._journal.wait_for_progress(episode.due_after, timeout=_LOOK_SECONDS):
             self._look()
             if self._has_stalled():
                 return False
@@ -177,8 +180,7 @@ class Flood:
     def _look(self) -> int:
         """Show the progress, and return the number of messages in the lanes."""
         depths = self._stage.depths()
-        total = self._plan.customers + len(self._plan.live)
-        self._show(f"{self._journal.ended:,} of {total:,} done; {state(depths, self._journal.yields)}")
+        self._show(f"{self._journal.ended:,} of {self._total:,} done; {state(depths, self._journal.yields)}")
         return sum(map(sum, depths.values()))
 
     def _has_stalled(self) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from lanes import Message, Priority
+from lanes.consumer.breakers import FIRST_PAUSE, IN_A_ROW, LONGEST_PAUSE
 
 DEFAULT_CUSTOMERS, FEWEST_CUSTOMERS, MOST_CUSTOMERS = 5_000, 100, 10_000_000
 RUN = "loyalty-tiers"
@@ -13,6 +14,8 @@ BACKFILL, PAYMENT, ORDER = "customer.loyalty_tier", "payment.captured", "order.p
 PRIORITIES = {BACKFILL: Priority.BULK, PAYMENT: Priority.HIGH, ORDER: Priority.NORMAL}
 ALWAYS, ONCE = "always", "once"
 """How a message is made to fail, as the sample's handlers read it."""
+AWAY_SECONDS = 12.0
+"""How long the resource is away after the flood."""
 
 # At the default size 6 episodes of each kind: 48 payments, enough for a p99 that means something.
 _CUSTOMERS_AN_EPISODE, _FEWEST_EPISODES = 800, 3
@@ -23,11 +26,13 @@ _JITTER = 0.5  # of the time between two episodes
 # them, and in groups of their own.
 _EPISODES = ((PAYMENT, 4, 4), (ORDER, 4, 2))
 _TRIES_FOR_ANOTHER_GROUP = 50
+# Messages and groups of each kind that wait for the resource: more groups of payments than calls while it is away.
+_AWAY = ((BACKFILL, 40, 10), (PAYMENT, 16, 8))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Episode:
-    """Live messages that are sent together once so much of the backfill is done."""
+    """Messages sent together once so many of the backfill are done, or so many calls found the resource away."""
 
     due_after: int
     messages: tuple[Message, ...]
@@ -128,3 +133,31 @@ def _messages(
         )
         for place, group in enumerate([*groups, *visiting])
     )
+
+
+def outage(until: float) -> tuple[Episode, Episode]:
+    """Make the messages of an outage, epoch seconds its end: a backlog that finds it, then urgent ones."""
+    backlog, urgent = (
+        tuple(
+            Message(
+                kind=kind,
+                data={"away_until": until},
+                id=f"away:{kind}-{number:02d}",
+                group=f"{kind}-{number % groups}",
+                priority=PRIORITIES[kind],
+            )
+            for number in range(count)
+        )
+        for kind, count, groups in _AWAY
+    )
+    return Episode(due_after=0, messages=backlog), Episode(due_after=IN_A_ROW, messages=urgent)
+
+
+def tries_while_away() -> tuple[int, float]:
+    """Return the calls that a slot may make while the resource is away, and the seconds of the pause at its end."""
+    calls, pause = IN_A_ROW, FIRST_PAUSE
+    ends = pause
+    while ends < AWAY_SECONDS:
+        calls, pause = calls + 1, min(2 * pause, LONGEST_PAUSE)
+        ends += pause
+    return calls, pause

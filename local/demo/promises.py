@@ -1,6 +1,6 @@
 """The promises that the runs of the demo have to keep, each with its limit, its figure and a sentence."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
@@ -8,7 +8,7 @@ from functools import partial
 from lanes.config import LanesConfig
 
 from .evidence import Figures
-from .plan import DEFAULT_CUSTOMERS
+from .plan import DEFAULT_CUSTOMERS, tries_while_away
 
 
 class RunName(StrEnum):
@@ -83,10 +83,21 @@ _NONE = {
     "other_violations": "Attempts are counted exactly, no message ends twice, and no more handlers run than there are "
     "slots.",
 }
+_NONE_AWAY = {
+    "away_attempts": "No attempt counts because the resource was away.",
+    "away_dead_lettered": "No message is given up because the resource was away.",
+    "away_order_violations": "Messages of a group keep their order while the resource is away and once it is back.",
+    "away_other_violations": "No message is lost, left in a lane or handled twice because the resource was away.",
+}
 _POISON = "Each poison message is given up, after exactly max_attempts failed attempts."
 _BACKLOG = "The backfill had a backlog at each live send, or the figures would mean nothing."
 _INVERSIONS = (
     "No record starts if a more urgent message has waited longer than the recheck interval and one record."
+)
+_AWAY_CALLS = "While the resource is away, each slot calls it three times and then once after each pause."
+_AWAY_START = "Once the resource is back, a message starts within the pause."
+_AWAY_INVERSIONS = (
+    "The most urgent messages are tried first while the resource is away, and are first once it is back."
 )
 _WAIT = "{} waits at most 1.5 times the longest record and 1 second (99 of 100 messages)."
 _RATIO = "{} waits at least 10 times longer without priority (99 of 100 messages)."
@@ -114,22 +125,32 @@ def judge(
         if name is not RunName.WITHOUT:
             slots = config.consumer.reserved_concurrency
             times = (*_urgency(name, run, slots=slots), *_comparison(name, run, runs, customers=customers))
-            # One that was kept needs no excuse.
-            made += [one if one.is_kept else replace(one, not_judged=busy) for one in times]
+            made += [
+                *_excused(times, busy),
+                *_outage(name, run, slots=slots),
+                *_excused(_return(name, run, slots=slots), busy),
+            ]
     first = partial(Promise, run=RunName.MAPPINGS, relation="<=")
+    calls = first(
+        name="function_calls_per_message",
+        value=runs[RunName.MAPPINGS]["function_calls_per_message"],
+        limit=0.5,
+        sentence=_CALLS,
+        not_judged=_no_calls(config, customers),
+    )
     size, seconds = footprint["asset_megabytes"], footprint["cold_import_milliseconds"]
     return [
         *made,
-        first(
-            name="function_calls_per_message",
-            value=runs[RunName.MAPPINGS]["function_calls_per_message"],
-            limit=0.5,
-            sentence=_CALLS,
-            not_judged=_no_calls(config, customers),
-        ),
+        # Before a record that takes longer than the recheck interval, the lanes above are read.
+        *_excused([calls], busy),
         first(name="asset_megabytes", value=size, limit=20.0, sentence=_SIZE),
         first(name="cold_import_milliseconds", value=seconds, limit=500.0, sentence=_IMPORT),
     ]
+
+
+def _excused(promises: Iterable[Promise], busy: str) -> Iterator[Promise]:
+    # One that was kept needs no excuse.
+    return (one if one.is_kept else replace(one, not_judged=busy) for one in promises)
 
 
 def busy_words(load_average: float, *, processors: int) -> str:
@@ -172,10 +193,48 @@ def _safety(name: RunName, run: Figures) -> Iterator[Promise]:
     )
 
 
-def _urgency(name: RunName, run: Figures, *, slots: int) -> Iterator[Promise]:
-    several = f"the promise is one of a single slot, and there are {slots}" if slots > 1 else ""
+def _outage(name: RunName, run: Figures, *, slots: int) -> Iterator[Promise]:
     yield Promise(
-        run=name, name="inversions", value=run["inversions"], sentence=_INVERSIONS, not_judged=several
+        run=name,
+        name="away_calls",
+        value=run["away_calls"],
+        relation="<=",
+        limit=slots * tries_while_away()[0],
+        sentence=_AWAY_CALLS,
+    )
+    for figure, sentence in _NONE_AWAY.items():
+        yield Promise(run=name, name=figure, value=run[figure], sentence=sentence)
+
+
+def _return(name: RunName, run: Figures, *, slots: int) -> Iterator[Promise]:
+    yield Promise(
+        run=name,
+        name="away_inversions",
+        value=run["away_inversions"],
+        sentence=_AWAY_INVERSIONS,
+        not_judged=_several(slots),
+    )
+    yield Promise(
+        run=name,
+        name="away_first_start_seconds",
+        value=run["away_first_start_seconds"],
+        relation="<=",
+        limit=tries_while_away()[1],
+        sentence=_AWAY_START,
+    )
+
+
+def _several(slots: int) -> str:
+    return f"the promise is one of a single slot, and there are {slots}" if slots > 1 else ""
+
+
+def _urgency(name: RunName, run: Figures, *, slots: int) -> Iterator[Promise]:
+    yield Promise(
+        run=name,
+        name="inversions",
+        value=run["inversions"],
+        sentence=_INVERSIONS,
+        not_judged=_several(slots),
     )
     yield Promise(
         run=name,

@@ -11,7 +11,7 @@ from typing import Any
 from lanes.charts import timeline
 
 from .evidence import Evidence, Figures, waits
-from .plan import DemoPlan
+from .plan import AWAY_SECONDS, DemoPlan
 from .promises import Promise, RunName, top_lane, top_wait
 
 COUNTING = (
@@ -20,11 +20,11 @@ COUNTING = (
     "from the queue's own SentTimestamp to the first start of the handler; live messages behind a failing "
     "message of their own lane and group wait for that one, and are left out of p50 and p99 in every run. "
     "Handled messages are read from the handler's own lines, receives and dead letters from the queues, calls from "
-    "the AWS server."
+    "the AWS server. After the flood the resource is away for a while, for the messages that are sent then."
 )
 _PICTURE = (
     "A tick is a message that arrives, the area beside it the time until its handler starts; the backfill shows "
-    "its messages done over time."
+    "its messages done over time. In the grey time the resource was away."
 )
 _TITLES = {
     RunName.WITHOUT: "No priority: everything in the last lane",
@@ -46,10 +46,15 @@ th:first-child, td:first-child { text-align: left; white-space: normal; min-widt
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Everything that a demo found out; `evidence` and `figures` are those of each run, in the order shown."""
+    """
+    Everything that a demo found out; `evidence` and `figures` are those of each run, in the order shown.
+
+    `away` is the evidence of the runs in which the resource was away afterwards.
+    """
 
     plan: DemoPlan
     evidence: Mapping[RunName, Evidence]
+    away: Mapping[RunName, Evidence]
     figures: Mapping[RunName, Figures]
     promises: Sequence[Promise]
     footprint: Figures
@@ -183,10 +188,15 @@ def headline(outcome: Outcome) -> str:
     """Return the result in a sentence or two."""
     runs = outcome.figures
     waited = [f"{_seconds(top_wait(run))} {_with(name)}" for name, run in runs.items()]
+    judged = {name: run for name, run in runs.items() if name in outcome.away}
+    calls = [f"{run['away_calls']} calls {_with(name)}" for name, run in judged.items()]
+    started = [f"{_seconds(run['away_first_start_seconds'])} {_with(name)}" for name, run in judged.items()]
     drained = [f"{_seconds(run['drain_seconds'])} {_with(name)}" for name, run in runs.items()]
     return (
         f"{top_lane(runs[RunName.MAPPINGS])} waited at most (p99) {_listed(waited)} while "
-        f"{outcome.plan.customers:,} customers drained. Everything was done after {_listed(drained)}."
+        f"{outcome.plan.customers:,} customers drained. Everything was done after {_listed(drained)}. "
+        f"While the resource was away for {AWAY_SECONDS:g} s it got {_listed(calls)}; once it was back, the first "
+        f"message started after {_listed(started)}."
     )
 
 
@@ -254,30 +264,36 @@ def _html_row(row: Row) -> str:
 
 
 def picture(outcome: Outcome) -> str:
-    """Draw arrivals, waits and the pace of the backfill, by lane, a panel for each run."""
+    """Draw arrivals, waits and the pace of the backfill, by lane, a panel for each run and its outage."""
     panels = [
-        timeline.Panel(
-            title=_TITLES[name],
-            rows=_panel_rows(evidence, outcome.figures[name]),
-            seconds=evidence.drain_seconds,
-        )
+        _panel(name, evidence, outcome.away.get(name), outcome.figures[name])
         for name, evidence in outcome.evidence.items()
     ]
     return timeline.draw(panels, title="Timeline of the lanes", description=headline(outcome))
 
 
-def _panel_rows(evidence: Evidence, figures: Figures) -> list[timeline.Row]:
-    found, began = waits(evidence), evidence.began_at
+def _panel(name: RunName, flood: Evidence, away: Evidence | None, figures: Figures) -> timeline.Panel:
+    began, parts = flood.began_at, [flood, away] if away else [flood]
+    backlog = {one for one, sent in flood.sent.items() if not sent.is_live}
+    found = [wait for part in parts for wait in waits(part)]
     made = []
-    for lane in (lane.name for lane in evidence.config.lanes):
+    for lane in (lane.name for lane in flood.config.lanes):
         mine = [wait for wait in found if wait.traffic == lane]
-        if mine and evidence.sent[mine[0].id].is_live:
+        if mine and mine[0].id in backlog:
+            ids = {wait.id for wait in mine}
+            done = [one for part in parts for one in part.effects if one.how == "done" and one.id in ids]
+            until = max((one.ended_at - began for one in done if one.id in flood.sent), default=None)
+            ends = [one.ended_at - began for one in done]
+            made.append(
+                timeline.Row(name=lane, ends=ends, figure=_seconds(until), words="until all was done")
+            )
+        else:
             figure = _seconds(figures["lanes"][lane]["p99_wait_seconds"])
             shown = [(wait.sent_at - began, wait.started_at - began) for wait in mine]
             made.append(timeline.Row(name=lane, waits=shown, figure=figure, words="wait, p99"))
-        else:
-            ids = {wait.id for wait in mine}
-            ends = [one.ended_at - began for one in evidence.effects if one.how == "done" and one.id in ids]
-            figure = _seconds(max(ends, default=None))
-            made.append(timeline.Row(name=lane, ends=ends, figure=figure, words="until all was done"))
-    return made
+    return timeline.Panel(
+        title=_TITLES[name],
+        rows=made,
+        seconds=max(part.began_at - began + part.drain_seconds for part in parts),
+        away=(away.began_at - began, away.back_at - began) if away else None,
+    )

@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from local.demo.evidence import inversions, left_out, run_figures, waits
+from local.demo.evidence import away_figures, inversions, left_out, run_figures, waits
 from local.demo.plan import ALWAYS, ONCE
-from tests.support.demo_runs import MadeUpRun, quiet_run
+from tests.support.demo_runs import OUTAGE, MadeUpRun, away_run, quiet_run
 
 FAULTS = (
     *(
@@ -202,3 +202,53 @@ def test_the_bound_is_the_recheck_interval_and_the_longest_record():
     run = quiet_run(high_wait=0.3).send("late", group="l").finish("late", 0.38, 0.385)
 
     assert found(run) == {"inversions": 1}
+
+
+def test_an_outage_without_fault_is_clean():
+    """Its calls are counted, and the time from its end to the first start; a call into it is no failed attempt."""
+    figures = away_figures(away_run().evidence)
+
+    assert figures.pop("away_calls") == 6
+    assert figures.pop("away_first_start_seconds") == pytest.approx(3)
+    assert set(figures.values()) == {0}
+
+
+def test_an_attempt_that_counted_in_an_outage_is_found():
+    """The handler is given its number."""
+    run = away_run([one for one in OUTAGE if one != "bulk-0"]).finish("bulk-0", 16, 17, attempt=2)
+    figures = away_figures(run.evidence)
+
+    assert (figures["away_attempts"], figures["away_other_violations"]) == (1, 1)
+
+
+@pytest.mark.parametrize("late", ["pay-0", "pay-3"])
+def test_a_lower_message_that_starts_before_an_urgent_one_is_found(late):
+    """Also if the urgent one had found the resource away before."""
+    first = [one for one in OUTAGE if one != late][:5]
+    run = away_run([*first, late, *(one for one in OUTAGE if one not in {*first, late})])
+
+    assert away_figures(run.evidence)["away_inversions"] == 2
+
+
+def test_a_lower_message_that_is_tried_while_an_urgent_one_waits_is_found():
+    """Each try is of the most urgent one."""
+    run = away_run().find_away("bulk-3", 7.5)
+
+    assert away_figures(run.evidence)["away_inversions"] == 1
+
+
+def test_an_outage_that_costs_a_message_or_the_order_is_found():
+    """A dead letter, a message that is never handled, and one that starts before the earlier one of its group."""
+    run = away_run(OUTAGE[:-1]).bury("bulk-2").send("behind", group="bulk-0", at=0).finish("behind", 14, 14.1)
+    figures = away_figures(run.evidence)
+
+    assert (figures["away_dead_lettered"], figures["away_order_violations"]) == (1, 1)
+    assert figures["away_other_violations"] >= 1
+
+
+def test_an_outage_without_calls_or_without_an_end_has_no_good_figure():
+    """It shows nothing, or the resource was never found again."""
+    unseen = MadeUpRun().send("pay", "HIGH").finish("pay", 1, 2)
+
+    assert away_figures(unseen.evidence)["away_first_start_seconds"] is None
+    assert math.isinf(away_figures(away_run([]).evidence)["away_first_start_seconds"])

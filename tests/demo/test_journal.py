@@ -67,6 +67,17 @@ def test_progress_counts_messages_of_the_backfill_once(journal):
     for one in ("bulk-1", "bulk-1", "pay-1"):
         tell(journal, "finished", one, at=1.0)
 
-    assert journal.wait_for_backfill(1, timeout=0)
-    assert not journal.wait_for_backfill(2, timeout=0)
+    assert journal.wait_for_progress(1, timeout=0)
+    assert not journal.wait_for_progress(2, timeout=0)
     assert journal.wait_for_all(2, timeout=0)
+
+
+def test_progress_counts_calls_that_found_the_resource_away(journal):
+    """The urgent messages of an outage are sent after the first ones."""
+    for at in (1.0, 2.0):
+        tell(journal, "started", "pay-1", at=at)
+        tell(journal, "away", "pay-1", at=at)
+
+    assert [effect.how for effect in journal.effects()] == ["away", "away"]
+    assert journal.wait_for_progress(2, timeout=0)
+    assert not journal.wait_for_all(1, timeout=0)

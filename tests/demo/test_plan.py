@@ -3,7 +3,17 @@
 import pytest
 
 from lanes.config import LanesConfig
-from local.demo.plan import ALWAYS, BACKFILL, DEFAULT_CUSTOMERS, ONCE, PRIORITIES, DemoPlan
+from local.demo.plan import (
+    ALWAYS,
+    BACKFILL,
+    DEFAULT_CUSTOMERS,
+    ONCE,
+    PAYMENT,
+    PRIORITIES,
+    DemoPlan,
+    outage,
+    tries_while_away,
+)
 from local.installed import ROOT
 
 SIZES = [100, 500, DEFAULT_CUSTOMERS, 20_000]
@@ -73,3 +83,15 @@ def test_every_message_can_be_sent_and_reaches_the_lane_of_its_priority():
         lanes.add(config.lane_for(one.priority).name)
 
     assert lanes == {lane.name for lane in config.lanes}
+
+
+def test_an_outage_has_a_backlog_and_then_more_urgent_groups_than_calls():
+    """So each call after the first three is of an urgent message that has not said so just before."""
+    backlog, urgent = outage(until=12.0)
+    calls, pause = tries_while_away()
+
+    assert (calls, pause) == (6, 8.0)
+    for episode, kind in ((backlog, BACKFILL), (urgent, PAYMENT)):
+        assert {one.priority for one in episode.messages} == {PRIORITIES[kind]}
+    assert len({one.group for one in urgent.messages}) > calls
+    assert {one.data["away_until"] for one in (*backlog.messages, *urgent.messages)} == {12.0}

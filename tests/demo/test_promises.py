@@ -2,12 +2,12 @@
 
 import pytest
 
-from local.demo.evidence import run_figures
+from local.demo.evidence import away_figures, run_figures
 from local.demo.plan import DEFAULT_CUSTOMERS
 from local.demo.promises import RunName, busy_words, judge, top_lane
-from tests.support.demo_runs import config_of, quiet_run
+from tests.support.demo_runs import away_run, config_of, quiet_run
 
-GOOD = run_figures(quiet_run().evidence)
+GOOD = run_figures(quiet_run().evidence) | away_figures(away_run().evidence)
 SLOW = run_figures(quiet_run(high_wait=9.0).evidence) | {"drain_seconds": GOOD["drain_seconds"]}
 LIGHT = {"asset_megabytes": 5.0, "cold_import_milliseconds": 40.0}
 
@@ -62,6 +62,14 @@ def test_a_good_demo_keeps_every_promise():
         ({"longest_record_seconds": -1.0}, "high_wait_p99_seconds"),
         ({"drain_seconds": 100.0}, "total_drain_ratio"),
         ({"function_calls_per_message": 0.51}, "function_calls_per_message"),
+        ({"away_calls": 7}, "away_calls"),
+        ({"away_attempts": 1}, "away_attempts"),
+        ({"away_dead_lettered": 1}, "away_dead_lettered"),
+        ({"away_order_violations": 1}, "away_order_violations"),
+        ({"away_other_violations": 1}, "away_other_violations"),
+        ({"away_inversions": 1}, "away_inversions"),
+        ({"away_first_start_seconds": 8.1}, "away_first_start_seconds"),
+        ({"away_first_start_seconds": None}, "away_first_start_seconds"),
     ],
 )
 def test_each_figure_breaks_its_own_promise(change, name):
@@ -73,12 +81,14 @@ def test_long_times_on_a_busy_machine_are_not_judged_and_all_else_is():
     """Other programs make the runs longer; they lose no message and break no order."""
     busy = busy_words(2.6, processors=2)
     slow = GOOD | {"inversions": 1, "drain_seconds": 100.0, "longest_record_seconds": -1.0, "losses": 1}
+    slow |= {"away_first_start_seconds": 9.0, "away_attempts": 1, "function_calls_per_message": 1.6}
 
     promises = {promise.key: promise for promise in judged(slow, busy=busy)}
 
     assert "a load average of 2.6 on 2 processors" in busy
-    assert {key for key, promise in promises.items() if not promise.is_kept} == {"losses"}
-    for name in ("inversions", "total_drain_ratio", "high_wait_p99_seconds"):
+    assert {key for key, promise in promises.items() if not promise.is_kept} == {"losses", "away_attempts"}
+    times = ("inversions", "total_drain_ratio", "high_wait_p99_seconds", "away_first_start_seconds")
+    for name in (*times, "function_calls_per_message"):
         assert promises[name].not_judged == busy
     assert not promises["total_drain_ratio_pull"].not_judged, "it was kept"
 
@@ -89,7 +99,7 @@ def test_a_machine_that_runs_the_demo_alone_is_not_busy(load, processors):
     assert busy_words(load, processors=processors) == ""
 
 
-@pytest.mark.parametrize("figure", ["losses", "inversions", "drain_seconds"])
+@pytest.mark.parametrize("figure", ["losses", "inversions", "drain_seconds", "away_inversions"])
 def test_the_pull_engine_is_held_to_the_same_promises(figure):
     """Under keys of their own."""
     [key] = broken(pull=GOOD | {figure: 100})
@@ -157,7 +167,13 @@ def test_small_backfills_are_not_compared():
 
 def test_inversions_are_judged_with_one_slot_only():
     """With several the promise is another one."""
-    assert not broken(GOOD | {"inversions": 5}, reserved_concurrency=2)
+    assert not broken(GOOD | {"inversions": 5, "away_inversions": 5}, reserved_concurrency=2)
+
+
+def test_each_slot_may_call_a_resource_that_is_away():
+    """None knows of the others."""
+    assert not broken(GOOD | {"away_calls": 12}, reserved_concurrency=2)
+    assert set(broken(GOOD | {"away_calls": 13}, reserved_concurrency=2)) == {"away_calls"}
 
 
 def test_calls_are_judged_at_the_settings_they_were_promised_for():

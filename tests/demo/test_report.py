@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from local.demo.evidence import run_figures
+from local.demo.evidence import away_figures, run_figures
 from local.demo.plan import DEFAULT_CUSTOMERS, DemoPlan
 from local.demo.promises import RunName, judge
 from local.demo.report import Outcome, document, page, rows, table
-from tests.support.demo_runs import config_of, quiet_run
+from tests.support.demo_runs import away_run, config_of, quiet_run
 
 LIGHT = {"asset_megabytes": 5.0, "cold_import_milliseconds": 40.0}
 
@@ -24,10 +24,15 @@ def make_outcome(*, compares=True, losses=False):
     if losses:
         runs[RunName.MAPPINGS].send("gone", "HIGH", at=0.1)
     evidence = {name: run.evidence for name, run in runs.items() if compares or name is RunName.MAPPINGS}
-    figures = {name: run_figures(one) for name, one in evidence.items()}
+    away = {name: away_run().evidence for name in evidence if name is not RunName.WITHOUT}
+    figures = {
+        name: run_figures(one) | (away_figures(away[name]) if name in away else {})
+        for name, one in evidence.items()
+    }
     return Outcome(
         plan=DemoPlan.draw(customers=DEFAULT_CUSTOMERS, seed=1, shards=4),
         evidence=evidence,
+        away=away,
         figures=figures,
         promises=judge(figures, config=config_of(), customers=DEFAULT_CUSTOMERS, footprint=LIGHT, busy=""),
         footprint=LIGHT,
@@ -43,7 +48,16 @@ def test_the_document_has_the_keys_of_every_run(compares):
 
     for key in ("high_wait_p99_seconds_without", "total_drain_ratio_pull", "without", "pull", "lanes_pull"):
         assert (found[key] is None) == (not compares)
-    for key in ("losses", "high_wait_p99_seconds", "lanes", "asset_megabytes", "customers", "seed", "slots"):
+    for key in (
+        "away_calls",
+        "losses",
+        "high_wait_p99_seconds",
+        "lanes",
+        "asset_megabytes",
+        "customers",
+        "seed",
+        "slots",
+    ):
         assert found[key] is not None
     assert found["passed"] is True
 
@@ -74,6 +88,7 @@ def test_the_runs_are_side_by_side():
         "BROKEN",
     )
     assert found["high_wait_ratio"].values == ["", "31", "31"]
+    assert (found["away_calls"].values, found["away_calls"].limit) == (["", "6", "6"], "<= 6")
 
 
 def test_table_and_page_show_every_row():
@@ -89,6 +104,8 @@ def test_table_and_page_show_every_row():
         in printed
     )
     assert "Promises were broken." in shown
+    assert "away for 12 s it got 6 calls with mappings and 6 calls with pull; once it was back" in printed
     assert shown.count("<svg ") == 1
+    assert shown.count(">away</text>") == 2
     assert "inf" not in shown.partition("<svg ")[2].partition("</svg>")[0]
     assert not [word for word in ("src=", "href=", "@import", "url(") if word in shown]

@@ -23,13 +23,13 @@ from lanes.consumer.settlement import DeadLetterNote
 from lanes.errors import ConfigurationError
 from lanes.metrics import Metric
 from local.demo import command
-from local.demo.evidence import run_figures
+from local.demo.evidence import away_figures, run_figures
 from local.demo.promises import RunName, judge
 from spark_jobs.columns import COLUMNS
 from spark_jobs.options import NAMES, READER_NAMES
 from tests.docs.pages import ROOT, blocks, codes, rows, spans
 from tests.support import infrastructure
-from tests.support.demo_runs import quiet_run
+from tests.support.demo_runs import away_run, quiet_run
 
 REFERENCE = ROOT / "docs" / "reference"
 SETTINGS = REFERENCE / "lanes-toml.md"
@@ -237,7 +237,7 @@ def test_the_keys_of_the_demos_report_are_explained():
     """Each figure and each promise that a run is judged by."""
     page = set(spans(REFERENCE / "demo-report.md"))
     run = quiet_run()
-    figures = run_figures(run.evidence)
+    figures = run_figures(run.evidence) | away_figures(away_run().evidence)
     footprint = {"asset_megabytes": 1.0, "cold_import_milliseconds": 1.0}
     judged = judge(
         {RunName.MAPPINGS: figures}, config=run.config, customers=100, footprint=footprint, busy=""

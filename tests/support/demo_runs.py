@@ -2,6 +2,7 @@
 
 from lanes.config import LanesConfig
 from local.demo.evidence import Delivery, Effect, Evidence, Sent
+from simulator import oracle
 
 BEGAN_AT = 1_000.0
 
@@ -19,6 +20,7 @@ class MadeUpRun:
     def __init__(self, **consumer):
         self.config = config_of(**consumer)
         self.left = 0
+        self.back_at = 0.0
         self.calls = {}
         self._sent, self._deliveries, self._effects, self._dead, self._backlogs = {}, [], [], [], []
 
@@ -32,9 +34,9 @@ class MadeUpRun:
             )
         return self
 
-    def finish(self, one, start, end):
-        """Record a handler that finished."""
-        return self._effect(one, start, end, "done")
+    def finish(self, one, start, end, *, attempt=None):
+        """Record a handler that finished; by default its attempt is counted as promised."""
+        return self._effect(one, start, end, "done", attempt=attempt)
 
     def refuse(self, one, start, end=None):
         """Record a handler that failed."""
@@ -43,6 +45,10 @@ class MadeUpRun:
     def crash(self, one, start):
         """Record a handler that started and never ended."""
         return self._effect(one, start, start, "died")
+
+    def find_away(self, one, start):
+        """Record a handler that found the resource away."""
+        return self._effect(one, start, start, "away")
 
     def bury(self, one, reason="attempts exhausted"):
         """Record a message in a dead-letter queue."""
@@ -54,10 +60,10 @@ class MadeUpRun:
         self._backlogs.append(waiting)
         return self
 
-    def _effect(self, one, start, end, how):
-        failures = sum(effect.id == one and effect.how != "done" for effect in self._effects)
+    def _effect(self, one, start, end, how, *, attempt=None):
+        failures = sum(effect.id == one and effect.how in oracle.FAILURES for effect in self._effects)
         times = {"started_at": BEGAN_AT + start, "ended_at": BEGAN_AT + end}
-        self._effects.append(Effect(id=one, attempt=failures + 1, how=how, **times))
+        self._effects.append(Effect(id=one, attempt=attempt or failures + 1, how=how, **times))
         return self
 
     @property
@@ -66,6 +72,7 @@ class MadeUpRun:
         return Evidence(
             config=self.config,
             began_at=BEGAN_AT,
+            back_at=BEGAN_AT + self.back_at,
             sent=dict(self._sent),
             deliveries=tuple(self._deliveries),
             effects=tuple(self._effects),
@@ -86,4 +93,27 @@ def quiet_run(*, high_wait=0.3, seconds_a_record=0.01):
     run.send("pay", "HIGH", group="p", at=arrives)
     run.finish("pay", arrives + high_wait - seconds_a_record, arrives + high_wait)
     run.calls = {"sqs.GetQueueAttributes": 5}
+    return run
+
+
+OUTAGE = tuple(f"{name}-{number}" for name in ("pay", "bulk") for number in range(4))
+"""Messages of a made-up outage in the order in which they should be handled."""
+
+
+def away_run(order=OUTAGE):
+    """Make an outage of 12 s with six calls, of MAIN until HIGH arrives; then its messages are handled in an order."""
+    run = MadeUpRun()
+    run.back_at = 12.0
+    for one in sorted(OUTAGE):
+        run.send(
+            one,
+            "HIGH" if one.startswith("pay") else "MAIN",
+            group=one,
+            at=0.1 if one.startswith("pay") else 0,
+        )
+    tries = {0.0: "bulk-0", 0.01: "bulk-1", 0.02: "bulk-2", 1: "pay-0", 3: "pay-1", 7: "pay-2"}
+    for at, one in tries.items():
+        run.find_away(one, at)
+    for place, one in enumerate(order):
+        run.finish(one, 15 + place * 0.01, 15.01 + place * 0.01)
     return run
