@@ -2,9 +2,9 @@
 CDK constructs for priority lanes: use them one by one in your app, or all at once as a stack.
 
 ``LaneQueues`` makes the queues, ``Ledger`` the table, ``PriorityConsumer`` the function and its event source mappings,
-``Outbox`` a table of entries with its relay, ``Intake`` a queue for senders that know no lanes, ``LanesParameter`` the
-parameter where producers find the lanes, ``Observability`` alarms and a dashboard, and ``BulkEnqueue`` an application
-for Spark jobs. ``PriorityLanesStack`` combines them.
+``Outbox`` a table of entries with its relay, ``Schedules`` periodic messages and messages for later, ``Intake`` a queue
+for senders that know no lanes, ``LanesParameter`` the parameter where producers find the lanes, ``Observability``
+alarms and a dashboard, and ``BulkEnqueue`` an application for Spark jobs. ``PriorityLanesStack`` combines them.
 """
 
 from .bulk.enqueue import BulkEnqueue
@@ -18,6 +18,7 @@ from .outbox import Outbox
 from .parameter import LanesParameter
 from .queues.lane_queue import LaneQueue
 from .queues.lane_queues import LaneQueues
+from .schedules import Schedules
 from .stack import PriorityLanesStack
 from .stage import StageSettings
 from .tables.ledger import Ledger
@@ -35,6 +36,7 @@ __all__ = [
     "Outbox",
     "PriorityConsumer",
     "PriorityLanesStack",
+    "Schedules",
     "Severity",
     "StageSettings",
     "consumer_code",

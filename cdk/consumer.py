@@ -35,6 +35,7 @@ from .parameter import deployment_document
 from .queues.bell import Bell
 from .queues.lane_queue import LaneQueue
 from .queues.lane_queues import LaneQueues
+from .schedules import Schedules
 from .tables.ledger import Ledger
 from .tables.outbox import OutboxTable
 
@@ -75,6 +76,7 @@ class PriorityConsumer(Construct):
         ledger: The table for attempts, yields and handled messages.
         code: The code of the function, usually from :func:`consumer_code`. It runs on Python 3.14, arm64.
         outbox: The outbox table that your handlers write to, none by default. Grant access to it yourself.
+        schedules: The schedules, for handlers that send messages for later, none by default.
         handler: Module and function in the code, ``handler.lambda_handler`` by default.
         environment: More environment variables, none by default. You cannot replace those of this construct.
         service: The service name in logs and metrics, the stack's name by default. It separates the figures of two
@@ -106,6 +108,7 @@ class PriorityConsumer(Construct):
         ledger: Ledger,
         code: lambda_.Code,
         outbox: OutboxTable | None = None,
+        schedules: Schedules | None = None,
         handler: str = "handler.lambda_handler",
         environment: Mapping[str, str] | None = None,
         service: str | None = None,
@@ -119,7 +122,12 @@ class PriorityConsumer(Construct):
         self.ledger = ledger
         self._service = service or Stack.of(self).stack_name
         self.log_group = logs.LogGroup(self, "Logs", retention=log_retention, removal_policy=removal_policy)
-        document = deployment_document(queues=queues, ledger=ledger, outbox=outbox)
+        document = deployment_document(
+            queues=queues,
+            ledger=ledger,
+            outbox=outbox,
+            scheduler=None if schedules is None else schedules.scheduler,
+        )
         self.function = add_function(
             self,
             "Function",
@@ -129,7 +137,11 @@ class PriorityConsumer(Construct):
             environment=_merged(
                 own_variables(document, service=self._service, log_level=log_level),
                 environment or {},
-                references=2 * len(queues.lanes) + 1 + (outbox is not None) + (queues.bell is not None),
+                references=2 * len(queues.lanes)
+                + 1
+                + (outbox is not None)
+                + (queues.bell is not None)
+                + 3 * (schedules is not None),
             ),
             timeout=settings.function_timeout,
             memory_mb=settings.memory_mb,
@@ -146,6 +158,8 @@ class PriorityConsumer(Construct):
         ledger.grant_keep(self.function)
         for queue in queues.lanes:
             self._grant_lane(queue)
+        if schedules is not None:
+            schedules.grant_send_later(self.function)
         self.mappings = (
             {queue.lane.name: self._map_lane(queue) for queue in queues.lanes}
             if queues.bell is None

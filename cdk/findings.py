@@ -1,6 +1,9 @@
 """Acknowledgments of findings: why a rule of cdk-nag does not apply to one construct."""
 
-from aws_cdk import Acknowledgment, Validations
+from collections.abc import Mapping
+from typing import Any
+
+from aws_cdk import Acknowledgment, Stack, Validations
 from constructs import IConstruct
 
 
@@ -15,3 +18,28 @@ def acknowledge(construct: IConstruct, finding: str, reason: str) -> None:
 
     """
     Validations.of(construct).acknowledge(Acknowledgment(id=finding, reason=reason))
+
+
+def acknowledge_wildcard(construct: IConstruct, arn: str, reason: str) -> None:
+    """
+    Acknowledge that a role may act on many resources.
+
+    Args:
+        construct: The role.
+        arn: Its right's ARN, with a wildcard.
+        reason: Why it needs all of them.
+
+    """
+    named = _flat(Stack.of(construct).resolve(arn))
+    acknowledge(construct, f"AwsSolutions::AwsSolutions-IAM5[Resource::{named}]", reason)
+
+
+def _flat(value: Any) -> str:
+    """Write an ARN as cdk-nag names it: references as <LogicalId>."""
+    if not isinstance(value, Mapping):
+        return str(value)
+    if "Ref" in value:
+        return f"<{value['Ref']}>"
+    if "Fn::GetAtt" in value:
+        return f"<{'.'.join(value['Fn::GetAtt'])}>"
+    return "".join(_flat(part) for part in value["Fn::Join"][1])

@@ -12,10 +12,12 @@ from .alarms.cloudwatch import add_alarms
 from .alarms.lanes import alarm_rules
 from .alarms.rule import Severity
 from .alarms.runbook import RUNBOOK
+from .alarms.schedules import schedules_rule
 from .consumer import PriorityConsumer
 from .dashboard import add_dashboard
 from .outbox import Outbox
 from .queues.lane_queues import LaneQueues
+from .schedules import Schedules
 
 __all__ = ["Observability", "Severity"]
 
@@ -42,6 +44,7 @@ class Observability(Construct):
         queues: The queues of the lanes.
         consumer: Their consumer.
         outbox: An outbox to show on the dashboard, none by default. It has its own alarms.
+        schedules: Schedules to watch, none by default.
         oldest_age: The wait that raises an alarm, by lane name. By default five minutes for the highest lane, a day
             for the last one and an hour in between.
         actions: The actions of the alarms by severity, none by default.
@@ -53,7 +56,7 @@ class Observability(Construct):
     Attributes:
         alarms: The alarms by name: ``<lane>DeadLetters``, ``<lane>OldestAge``, ``<lane>NearExpiry``,
             ``<lane>Starved`` for lanes below another, ``CallErrors``, ``Errors``, ``Interrupted``, ``TableThrottles``,
-            and ``Throttles`` with mappings or ``Heartbeat`` with the pull engine.
+            ``Throttles`` with mappings or ``Heartbeat`` with the pull engine, and ``Undelivered`` with schedules.
         dashboard: The dashboard.
 
     """
@@ -66,6 +69,7 @@ class Observability(Construct):
         queues: LaneQueues,
         consumer: PriorityConsumer,
         outbox: Outbox | None = None,
+        schedules: Schedules | None = None,
         oldest_age: Mapping[str, timedelta] | None = None,
         actions: Mapping[Severity, Sequence[cloudwatch.IAlarmAction]] | None = None,
         runbook: str = RUNBOOK,
@@ -73,7 +77,9 @@ class Observability(Construct):
         super().__init__(scope, construct_id)
         ages = oldest_age or {}
         _refuse_unknown(ages, queues)
-        rules = tuple(alarm_rules(queues=queues, consumer=consumer, oldest_age=ages))
+        rules = [*alarm_rules(queues=queues, consumer=consumer, oldest_age=ages)]
+        if schedules is not None:
+            rules.append(schedules_rule(schedules))
         added = add_alarms(self, rules, actions=actions or {}, runbook=runbook)
         self.alarms: dict[str, cloudwatch.AlarmBase] = {name: one.alarm for name, one in added.items()}
         self.dashboard = add_dashboard(

@@ -12,13 +12,21 @@ from constructs import Construct
 
 from lanes.config import deployment
 from lanes.errors import ConfigurationError
+from lanes.scheduled import Scheduler
 
 from .queues.lane_queues import LaneQueues
+from .schedules import Schedules
 from .tables.ledger import Ledger
 from .tables.outbox import OutboxTable
 
 
-def deployment_document(*, queues: LaneQueues, ledger: Ledger, outbox: OutboxTable | None = None) -> str:
+def deployment_document(
+    *,
+    queues: LaneQueues,
+    ledger: Ledger,
+    outbox: OutboxTable | None = None,
+    scheduler: Scheduler | None = None,
+) -> str:
     """
     Write the deployment document, with CloudFormation references as URLs and names.
 
@@ -26,6 +34,7 @@ def deployment_document(*, queues: LaneQueues, ledger: Ledger, outbox: OutboxTab
         queues: The queues of the lanes.
         ledger: The table of the consumer.
         outbox: The table of the outbox, or None.
+        scheduler: What the stack has of EventBridge Scheduler, or None.
 
     Returns:
         JSON for use in a template.
@@ -44,6 +53,7 @@ def deployment_document(*, queues: LaneQueues, ledger: Ledger, outbox: OutboxTab
         table=ledger.table.table_name,
         outbox=None if outbox is None else outbox.table.table_name,
         bell=None if queues.bell is None else queues.bell.queue.queue_url,
+        scheduler=scheduler,
     ).to_json()
 
 
@@ -63,6 +73,7 @@ class LanesParameter(Construct):
         queues: The queues of the lanes.
         ledger: The table of the consumer.
         outbox: The table of the outbox, none by default.
+        schedules: The schedules, none by default.
         parameter_name: The name of the parameter, ``/lanes/<stack name>`` by default. Required in a nested stack,
             which has a name only once it is deployed.
 
@@ -82,6 +93,7 @@ class LanesParameter(Construct):
         queues: LaneQueues,
         ledger: Ledger,
         outbox: OutboxTable | None = None,
+        schedules: Schedules | None = None,
         parameter_name: str | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
@@ -97,7 +109,12 @@ class LanesParameter(Construct):
             "Parameter",
             parameter_name=parameter_name or f"/lanes/{stack.stack_name}",
             description=f"Settings, queues and table of the lanes of {stack.stack_name}",
-            string_value=deployment_document(queues=queues, ledger=ledger, outbox=outbox),
+            string_value=deployment_document(
+                queues=queues,
+                ledger=ledger,
+                outbox=outbox,
+                scheduler=None if schedules is None else schedules.scheduler,
+            ),
         )
 
     def grant_read(self, grantee: iam.IGrantable) -> iam.Grant:

@@ -23,6 +23,7 @@ from .observability import Observability, Severity
 from .outbox import Outbox
 from .parameter import LanesParameter
 from .queues.lane_queues import LaneQueues
+from .schedules import Schedules
 from .tables.ledger import Ledger
 
 
@@ -33,7 +34,8 @@ class PriorityLanesStack(Stack):
     Outputs: ``LanesParameter``, ``TableName``, ``ConsumerFunctionName``, and for each lane ``<lane>QueueUrl`` and
     ``<lane>DeadLetterQueueUrl``. With ``engine = "pull"`` there is ``BellQueueUrl``. With ``enabled = true`` in
     ``[outbox]`` of the configuration the stack has an outbox, and the outputs ``OutboxTableName`` and
-    ``OutboxRelayFunctionName``.
+    ``OutboxRelayFunctionName``. With ``[[schedules]]``, or ``scheduler = true``, it has what EventBridge Scheduler
+    needs to send to the lanes.
 
     Example:
         >>> PriorityLanesStack(
@@ -65,6 +67,7 @@ class PriorityLanesStack(Stack):
         ledger: The table of the consumer.
         consumer: The function and its mappings.
         outbox: The outbox, or None.
+        schedules: The schedules, or None.
         parameter: The parameter where producers find the lanes.
         observability: Alarms and dashboard.
         alarm_actions: The actions of the alarms by severity, for constructs that you add.
@@ -117,6 +120,14 @@ class PriorityLanesStack(Stack):
                 removal_policy=removal_policy,
             )
         table = None if self.outbox is None else self.outbox.table
+        self.schedules: Schedules | None = None
+        if config.scheduler or config.schedules:
+            self.schedules = Schedules(
+                self,
+                "Schedules",
+                queues=self.queues,
+                removal_policy=removal_policy,
+            )
         self.consumer = PriorityConsumer(
             self,
             "Consumer",
@@ -124,11 +135,17 @@ class PriorityLanesStack(Stack):
             ledger=self.ledger,
             code=consumer_code(function_folder),
             outbox=table,
+            schedules=self.schedules,
             removal_policy=removal_policy,
             **function_props,
         )
         self.parameter = LanesParameter(
-            self, "Deployment", queues=self.queues, ledger=self.ledger, outbox=table
+            self,
+            "Deployment",
+            queues=self.queues,
+            ledger=self.ledger,
+            outbox=table,
+            schedules=self.schedules,
         )
         self.observability = Observability(
             self,
@@ -136,6 +153,7 @@ class PriorityLanesStack(Stack):
             queues=self.queues,
             consumer=self.consumer,
             outbox=self.outbox,
+            schedules=self.schedules,
             actions=self.alarm_actions,
             runbook=runbook,
         )

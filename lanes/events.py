@@ -140,6 +140,12 @@ class Event(enum.StrEnum):
         "the message was past its time (`expires`) and was deleted; no handler got it",
         (*_MESSAGE, "trace_id", "receive_count", "sent_at", "expires_at"),
     )
+    OCCURRENCE_SKIPPED = (
+        "occurrence_skipped",
+        "skipped",
+        "a schedule's message was due at `due_at`, before the last one was done, and was dropped",
+        (*_MESSAGE, "trace_id", "receive_count", "due_at", "done_at"),
+    )
     MESSAGE_MOVED = (
         "message_moved",
         "moved",

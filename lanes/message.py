@@ -53,6 +53,8 @@ RUN = "lanes.run"
 """SQS message attribute with the run that a message belongs to (`lanes.runs.Mark`)."""
 CURE = "register a @consumer.decoder or @consumer.raw_handler"
 OTHER_FORM = f"for bodies of another form {CURE}"
+OVERLAP, SKIP = "lanes.overlap", "skip"
+"""SQS message attribute, and its value, by which a schedule's message is dropped if an earlier one was not done yet."""
 LEAP_SECOND = re.compile(r"(?<=T\d\d:\d\d):60")
 # Text to Python only: JSON can escape half of a surrogate pair, UTF-8 and CloudEvents cannot hold one.
 HALF_PAIR = re.compile("[\ud800-\udfff]")
@@ -98,6 +100,34 @@ def expiry_of(expires: datetime | timedelta | None, *, now: float) -> datetime |
                 f"expires is {expires} from now, outside the years 1 to 9999; omit it for a message that never expires"
             ]
         ) from error
+
+
+def time_of(not_before: datetime | timedelta, now: float, *, latest: timedelta) -> float:
+    """
+    Return the time before which a message may not be sent, in epoch seconds.
+
+    Args:
+        not_before: a time with its zone, or a duration from now.
+        now: the current time.
+        latest: how far ahead it may be.
+
+    Raises:
+        InvalidMessageError: it is something else, or too far ahead.
+    """
+    if isinstance(not_before, timedelta):
+        found = now + not_before.total_seconds()
+    elif not isinstance(not_before, datetime):
+        problem = f"not_before is {not_before!r}; pass a datetime with a time zone, or a timedelta from now"
+        raise InvalidMessageError([problem])
+    elif not_before.utcoffset() is None:
+        problem = f"not_before is {not_before.isoformat()} without a time zone; add one, such as tzinfo=UTC"
+        raise InvalidMessageError([problem])
+    else:
+        found = not_before.timestamp()
+    if found > now + latest.total_seconds():
+        problem = f"not_before is {not_before}; must be at most {latest.days:,} days ahead"
+        raise InvalidMessageError([problem])
+    return max(found, 0.0)
 
 
 def _new_id() -> str:

@@ -29,6 +29,7 @@ from .model.schedule import QueueTarget
 from .polled_queue import SqsQueue
 from .receives import Receive, read_receives
 from .schedule import ScheduleEmulator
+from .scheduler import SchedulerEmulator
 from .server import AwsServer
 from .stream_mapping import StreamMappingEmulator
 from .unknowns import QueueUnknowns, Unknowns
@@ -100,6 +101,7 @@ class Platform:
         self._mappings: dict[str, EventSourceMappingEmulator] = {}
         self._streams: dict[str, StreamMappingEmulator] = {}
         self._schedules: dict[str, ScheduleEmulator] = {}
+        self._scheduler: SchedulerEmulator | None = None
         self._retired: list[EventSourceMappingEmulator | StreamMappingEmulator | ScheduleEmulator] = []
         self._outputs: dict[str, dict[str, str]] = {}
         self._lock = threading.Lock()
@@ -185,6 +187,10 @@ class Platform:
     def start_mappings(self, *, follow: bool = True) -> None:
         """Run the deployed mappings; with `follow`, follow later deploys until `stop`, by reading once a second."""
         self.follow_now()
+        self._scheduler = SchedulerEmulator(
+            scheduler=make_client("scheduler", self.endpoint_url), sqs=make_client("sqs", self.endpoint_url)
+        )
+        self._scheduler.start()
         if follow:
             self._follower.start()
 
@@ -350,11 +356,15 @@ class Platform:
             ]
             functions = list(self._functions.values())
         self._invocations.stop()
+        if self._scheduler is not None:
+            self._scheduler.stop()
         for mapping in mappings:
             mapping.stop()
         for function in functions:
             function.close()
         self._delivery.stop()
+        if self._scheduler is not None:
+            self._scheduler.join()
         self._server.stop()
         if self._follower.ident is not None:
             self._follower.join()

@@ -36,6 +36,7 @@ class Page(StrEnum):
     OUTBOX_OLDEST_AGE = "outbox-oldest-age"
     OUTBOX_ERRORS = "outbox-errors"
     OUTBOX_LANE_WAITS = "outbox-lane-waits"
+    SCHEDULES = "schedules"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,6 @@
 """The permissions of bulk jobs: the role that a job runs as, and the grant to start jobs."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from aws_cdk import Stack
 from aws_cdk import aws_iam as iam
@@ -9,7 +8,7 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
 
-from ..findings import acknowledge
+from ..findings import acknowledge_wildcard
 from ..queues.lane_queue import LaneQueue
 from .catalog import Catalog
 
@@ -75,9 +74,9 @@ def add_job_role(
         )
         wide += [arn for arn in catalog.resources if arn.endswith("*")]
     for arn in wide:
-        acknowledge(
+        acknowledge_wildcard(
             role,
-            f"AwsSolutions::AwsSolutions-IAM5[Resource::{_flat(Stack.of(role).resolve(arn))}]",
+            arn,
             "A job reads any object and table of its inputs, and writes any object below its own prefixes",
         )
     return role
@@ -126,14 +125,3 @@ def grant_pass_role(grantee: iam.IGrantable, job_role: iam.IRole) -> iam.Grant:
         resource_arns=[job_role.role_arn],
         conditions={"StringEquals": {"iam:PassedToService": SERVICE}},
     )
-
-
-def _flat(value: Any) -> str:
-    """Write an ARN as cdk-nag names it: references as <LogicalId>."""
-    if not isinstance(value, Mapping):
-        return str(value)
-    if "Ref" in value:
-        return f"<{value['Ref']}>"
-    if "Fn::GetAtt" in value:
-        return f"<{'.'.join(value['Fn::GetAtt'])}>"
-    return "".join(_flat(part) for part in value["Fn::Join"][1])

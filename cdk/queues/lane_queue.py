@@ -125,8 +125,12 @@ class LaneQueue(Construct):
             ConfigurationError: Only the policy of an existing queue could allow it, which is not of this app.
 
         """
-        grant = self._granted(self.queue, grantee, ["sqs:SendMessage"], key_actions=SENDING)
+        grant = self.grant_deliver(grantee)
         return grant if self.bell is None else grant.combine(self.bell.grant_ring(grantee))
+
+    def grant_deliver(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Let a service of AWS, which can't ring the bell, send to this lane; it raises what ``grant_send`` does."""
+        return self._granted(self.queue, grantee, ["sqs:SendMessage"], key_actions=SENDING)
 
     def grant_consume(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` receive and delete messages of this lane, change their visibility and read their counts."""

@@ -21,6 +21,7 @@ from lanes.cli import (
     pause,
     probe,
     runs,
+    schedules,
     send,
     status,
     tail,
@@ -59,6 +60,8 @@ app.command()(move.prioritize)
 app.command()(move.cancel)
 app.add_typer(overrides.app, name="overrides")
 app.add_typer(runs.app, name="runs")
+app.add_typer(schedules.app, name="schedules")
+app.add_typer(schedules.scheduled, name="scheduled")
 app.command()(audit.audit)
 app.command()(trace.trace)
 app.command()(tail.tail)

@@ -15,15 +15,24 @@ from lanes.cli.target import Output, target_of
 from lanes.cli.usage import usage
 from lanes.errors import InvalidMessageError
 from lanes.operate.history.audit import audited
-from lanes.operate.lanes.sending import SOURCE, Line, Sending, message_of, read_data, read_lines
+from lanes.operate.lanes.sending import (
+    SOURCE,
+    Line,
+    Sending,
+    message_of,
+    read_data,
+    read_lines,
+    read_moment,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import datetime
 
     from lanes.aws.stack.operations import Operations
     from lanes.cli.target import Target
 
-SHOWN = ("id", "lane", "message_id", "sequence_number")
+SHOWN = ("id", "lane", "message_id", "sequence_number", "not_before")
 
 # An audit entry names some kinds; a file can have thousands.
 MAX_LISTED = 20
@@ -52,6 +61,13 @@ def send(
             help="Let no handler get it after this time: ISO 8601 with a zone, or a duration such as 15m.",
         ),
     ] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Send it at this time: ISO 8601 with a zone, or a duration such as 15m; up to a minute late.",
+        ),
+    ] = None,
     id: Annotated[str | None, typer.Option("--id", help="Set this id; a new one by default.")] = None,  # noqa: A002
     deduplication_id: Annotated[
         str | None,
@@ -74,8 +90,9 @@ def send(
     Send one message, or each line of a JSON Lines file, to the lane of its priority.
 
     A line is an object with the keys kind, data, group, priority, id, deduplication_id, source, traceparent and
-    expires; only kind is required. --group, --priority and --expires apply to lines without their own. All lines are
-    checked before the first is sent. For a file, the result counts messages by lane; --output json lists each line.
+    expires; only kind is required. --group, --priority and --expires apply to lines without their own, --at to all.
+    All lines are checked before the first is sent. For a file, the result counts messages by lane; --output json lists
+    each line.
     """
     if (kind is None) == (file is None):
         raise typer.BadParameter("give either KIND or --file")
@@ -86,10 +103,21 @@ def send(
     else:
         _refuse_one_for_all(own)
         lines = _lines_of(file, keys)
-    _carry_out(context, lines, is_file=file is not None, dry_run=dry_run)
+    not_before = None
+    if at is not None:
+        with usage("message"):
+            not_before = read_moment("--at", at)
+    _carry_out(context, lines, is_file=file is not None, dry_run=dry_run, not_before=not_before)
 
 
-def _carry_out(context: typer.Context, lines: Sequence[Line], *, is_file: bool, dry_run: bool) -> None:
+def _carry_out(
+    context: typer.Context,
+    lines: Sequence[Line],
+    *,
+    is_file: bool,
+    dry_run: bool,
+    not_before: datetime | None,
+) -> None:
     """Send the lines, or show their lanes, and print the result."""
     target, operations = target_of(context), operations_of(context)
     sending = Sending(lines, config=operations.deployment.config)
@@ -101,7 +129,7 @@ def _carry_out(context: typer.Context, lines: Sequence[Line], *, is_file: bool, 
         return
     try:
         if lines:
-            _send(operations, sending)
+            _send(operations, sending, not_before)
     finally:
         # Also after an error: the lines before it were sent.
         _show(target, sending, is_file=is_file)
@@ -115,7 +143,7 @@ def _show(target: Target, sending: Sending, *, is_file: bool) -> None:
         show_rows(target, sending.by_lane(), empty="there is no message to send")
     elif sending.count:
         (row,) = sending.rows()
-        show_rows(target, [{name: row[name] for name in SHOWN}], empty="")
+        show_rows(target, [{name: row[name] for name in SHOWN if row[name]}], empty="")
 
 
 def _line_of(values: Mapping[str, Any]) -> Line:
@@ -151,7 +179,7 @@ def _lines_of(file: typer.FileText, defaults: Mapping[str, str | None]) -> list[
         raise InvalidMessageError([f"{file.name} is not UTF-8: {error}; save it as UTF-8"]) from error
 
 
-def _send(operations: Operations, sending: Sending) -> None:
+def _send(operations: Operations, sending: Sending, not_before: datetime | None) -> None:
     """Send with a progress bar and an entry in the audit trail that counts the sent messages."""
     producer = operations.producer(source=SOURCE)
     kinds = sorted({line.message.kind for line in sending.lines})
@@ -166,7 +194,11 @@ def _send(operations: Operations, sending: Sending) -> None:
     ):
         task = progress.add_task("sending", total=len(sending.lines))
         try:
-            sending.run(producer, report=lambda sent: progress.update(task, completed=sent))
+            sending.run(
+                producer,
+                report=lambda sent: progress.update(task, completed=sent),
+                not_before=not_before,
+            )
         except KeyboardInterrupt:
             say(
                 f"interrupted after {sending.count} of {len(sending.lines)}; some of the next lines may have been sent"

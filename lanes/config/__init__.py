@@ -9,7 +9,9 @@ from lanes.config.settings import (
     Lane,
     OnDeadLetter,
     OutboxSettings,
+    Overlap,
     Policy,
+    Schedule,
 )
 
 __all__ = [
@@ -21,5 +23,7 @@ __all__ = [
     "LanesConfig",
     "OnDeadLetter",
     "OutboxSettings",
+    "Overlap",
     "Policy",
+    "Schedule",
 ]

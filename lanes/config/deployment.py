@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from lanes.config.file import known_settings, resolve
@@ -22,6 +22,7 @@ from lanes.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from lanes.config.settings import Lane
+    from lanes.scheduled import Scheduler
 
 VERSION = 1
 VARIABLE = "LANES_DEPLOYMENT"
@@ -48,6 +49,7 @@ class Deployment:
         table: name of the ledger's table.
         outbox: name of the outbox's table, or None if the stack has no outbox.
         bell: URL of the queue that starts invocations of the pull engine, or None if the stack has none.
+        scheduler: what the stack has of EventBridge Scheduler, or None if it has nothing.
     """
 
     config: LanesConfig
@@ -55,6 +57,7 @@ class Deployment:
     table: str
     outbox: str | None = None
     bell: str | None = None
+    scheduler: Scheduler | None = None
 
     def to_json(self) -> str:
         """Write the document, without default values, since a function's environment holds only 4 KB."""
@@ -68,7 +71,8 @@ class Deployment:
             },
             "table": self.table,
         }
-        optional = {"outbox": self.outbox, "bell": self.bell}
+        scheduler = None if self.scheduler is None else asdict(self.scheduler)
+        optional = {"outbox": self.outbox, "bell": self.bell, "scheduler": scheduler}
         # Absent rather than null: AWS limits all variables of a function to 4 KB together (Lambda quotas).
         document |= {key: value for key, value in optional.items() if value is not None}
         return json.dumps(document, separators=(",", ":"))
@@ -110,9 +114,12 @@ class Deployment:
                 'bell is missing: with engine = "pull" it is the URL of the queue that starts invocations; '
                 "deploy with this release"
             )
+        scheduler = _scheduler(document.get("scheduler"), problems)
         if problems:
             raise ConfigurationError(problems, source=source)
-        return cls(config=config, queues=queues, table=str(table), outbox=outbox, bell=bell)
+        return cls(
+            config=config, queues=queues, table=str(table), outbox=outbox, bell=bell, scheduler=scheduler
+        )
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> Deployment:
@@ -159,6 +166,21 @@ def _optional(document: Mapping[str, Any], key: str, meaning: str, problems: lis
         return value
     problems.append(f"{key} must be {meaning}, not {describe(value)}")
     return None
+
+
+def _scheduler(raw: Any, problems: list[str]) -> Scheduler | None:
+    if raw is None:
+        return None
+    from lanes.scheduled import Scheduler
+
+    entry = raw if isinstance(raw, Mapping) else {}
+    values = {field.name: entry.get(field.name) for field in fields(Scheduler)}
+    problems.extend(
+        f"scheduler: {name} is missing"
+        for name, value in values.items()
+        if not (isinstance(value, str) and value)
+    )
+    return Scheduler(**{name: str(value) for name, value in values.items()})
 
 
 def _queues(raw: Any, config: LanesConfig, problems: list[str]) -> dict[str, LaneQueues]:

@@ -21,19 +21,22 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from os import PathLike
 
-    from lanes.config.settings import ConsumerSettings, Lane, OutboxSettings
+    from lanes.config.settings import ConsumerSettings, Lane, OutboxSettings, Schedule
 
-ROOT_KEYS = ("enabled", "consumer", "lanes", "outbox", "stages", "stage")
-STAGE_KEYS = ("enabled", "consumer", "lanes", "outbox")
+SWITCHES = ("enabled", "scheduler")
+STAGE_KEYS = (*SWITCHES, "consumer", "lanes", "outbox", "schedules")
+ROOT_KEYS = (*STAGE_KEYS, "stages", "stage")
 
 
 class Resolved(TypedDict):
     """The fields of `LanesConfig`."""
 
     enabled: bool
+    scheduler: bool
     lanes: tuple[Lane, ...]
     consumer: ConsumerSettings
     outbox: OutboxSettings
+    schedules: tuple[Schedule, ...]
     stage: str | None
 
 
@@ -136,17 +139,29 @@ def _resolved_stage(root: ConfigTable, *, is_allowed: bool) -> str | None:
 def _read(
     root: ConfigTable, override: Mapping[str, Any], *, stage: str | None, problems: list[str]
 ) -> Resolved:
-    enabled = {"enabled": override.get("enabled", root.raw("enabled", default=True))}
+    switches = {key: override.get(key, root.raw(key)) for key in SWITCHES if key in override or root.has(key)}
+    switch = ConfigTable(switches, "", known=SWITCHES, problems=problems)
     consumer = read_consumer(_merged(root.raw("consumer", {}), override.get("consumer", {})), problems)
     lanes = read_lanes(merged_lanes(root, override, problems), consumer, problems)
     outbox = _merged(root.raw("outbox", {}), override.get("outbox", {}))
     return Resolved(
-        enabled=ConfigTable(enabled, "", known=["enabled"], problems=problems).boolean("enabled", True),
+        enabled=switch.boolean("enabled", True),
+        scheduler=switch.boolean("scheduler", False),
         lanes=lanes,
         consumer=consumer,
         outbox=read_outbox(outbox, [lane.name for lane in lanes], problems),
+        schedules=_schedules(root.raw("schedules", []), override.get("schedules", []), problems),
         stage=stage,
     )
+
+
+def _schedules(general: object, override: object, problems: list[str]) -> tuple[Schedule, ...]:
+    if general == [] and override == []:
+        return ()
+    # Not at a cold start of the function: what its stack sends, it need not know.
+    from lanes.config.schedule_tables import read_schedules
+
+    return read_schedules(general, override, problems)
 
 
 def _merged(general: object, override: object) -> object:

@@ -42,11 +42,11 @@ def merged_lanes(
     root: ConfigTable, override: Mapping[str, Any], problems: list[str]
 ) -> list[Mapping[str, Any]]:
     """Override the general lanes with those of a stage, by name; a new name adds a lane."""
-    lanes = _lane_tables(root.raw("lanes", _default_tables()), "lanes", problems)
+    lanes = named_tables(root.raw("lanes", _default_tables()), "lanes", problems)
     if root.raw("lanes") == []:
         problems.append("lanes: must have at least one lane; remove the key for HIGH, MEDIUM and MAIN")
     changed: list[object] = []
-    for table in _lane_tables(override.get("lanes", []), "lanes", problems):
+    for table in named_tables(override.get("lanes", []), "lanes", problems):
         name = table.get("name")
         if name in changed:
             problems.append(f"lane {name}: named twice")
@@ -66,9 +66,10 @@ def _default_tables() -> list[Mapping[str, Any]]:
     ]
 
 
-def _lane_tables(raw: object, where: str, problems: list[str]) -> list[Mapping[str, Any]]:
+def named_tables(raw: object, where: str, problems: list[str]) -> list[Mapping[str, Any]]:
+    """Return a list of tables without what is not a table, which is a problem."""
     if not isinstance(raw, list):
-        problems.append(f"{where}: must be a list of tables ([[lanes]]), not {describe(raw)}")
+        problems.append(f"{where}: must be a list of tables ([[{where}]]), not {describe(raw)}")
         return []
     for index, table in enumerate(raw):
         if not isinstance(table, Mapping):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lanes.config.file import read_toml, resolve
-from lanes.config.settings import ConsumerSettings, EngineName, Lane, OutboxSettings, default_lanes
+from lanes.config.settings import ConsumerSettings, EngineName, Lane, OutboxSettings, Schedule, default_lanes
 from lanes.config.writing import plain, without_defaults, without_effect
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LanesConfig:
     """
-    The lanes, highest first, and the settings of their consumer and of the outbox.
+    The lanes, highest first, the settings of their consumer and of the outbox, and the schedules.
 
     Create it with `load` or `from_dict`, which report all problems at once.
 
@@ -37,6 +37,8 @@ class LanesConfig:
     lanes: tuple[Lane, ...] = field(default_factory=default_lanes)
     consumer: ConsumerSettings = field(default_factory=ConsumerSettings)
     outbox: OutboxSettings = field(default_factory=OutboxSettings)
+    schedules: tuple[Schedule, ...] = ()
+    scheduler: bool = False
     stage: str | None = None
 
     @classmethod
@@ -70,7 +72,7 @@ class LanesConfig:
         Settings that the engine has no use for are left out.
 
         Args:
-            brief: omit the values that `from_dict` fills in by itself.
+            brief: omit the values that `from_dict` fills in by itself, and what the function has no use for.
         """
         omitted = without_effect(self.consumer)
         consumer = plain(self.consumer, without=omitted)
@@ -80,6 +82,8 @@ class LanesConfig:
         document: dict[str, Any] = {"enabled": self.enabled, "consumer": consumer, "lanes": lanes}
         if self.outbox != OutboxSettings():
             document["outbox"] = plain(self.outbox)
+        if not brief:
+            document |= {"scheduler": self.scheduler, "schedules": [plain(one) for one in self.schedules]}
         return document if self.stage is None else {**document, "stage": self.stage}
 
     @property

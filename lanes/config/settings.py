@@ -1,5 +1,5 @@
 """
-The settings of `lanes.toml` as records: lanes, the consumer, the outbox.
+The settings of `lanes.toml` as records: lanes, the consumer, the outbox, schedules.
 
 Owns the words lane and threshold.
 """
@@ -11,6 +11,7 @@ import fnmatch
 from collections.abc import Mapping  # noqa: TC003 - doctests read the records' types
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 
 # AWS: six times the function timeout, so that a throttled batch can be tried again in time (Lambda developer guide,
 # queue for a mapping).
@@ -208,11 +209,60 @@ class OutboxSettings:
     lane_window: Mapping[str, int] = field(default_factory=dict)
 
 
+class Overlap(enum.StrEnum):
+    """The treatment of a schedule's message that is due before the last one is done."""
+
+    QUEUE = "queue"
+    """It waits for its turn."""
+    SKIP = "skip"
+    """It is dropped."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """
+    A message that EventBridge Scheduler sends again and again.
+
+    One of `cron` and `every` is set.
+
+    Attributes:
+        name: unique among the schedules.
+        kind: of the messages.
+        cron: minute, hour, day of the month, month and day of the week, in the time of `timezone`.
+        every: time between two messages, from the deployment on.
+        timezone: name of a time zone (IANA).
+        priority: of the messages; decides their lane.
+        group: their message group; by default `schedule-<name>`, so that two never run at once.
+        data: of the messages; any value that JSON can represent.
+        overlap: what happens to a message that is due before the last one is done: with `queue` it waits for its turn,
+            with `skip` it is dropped.
+        enabled: whether it sends.
+    """
+
+    name: str
+    kind: str
+    cron: str | None = None
+    every: timedelta | None = None
+    timezone: str = "UTC"
+    priority: int = 0
+    group: str | None = None
+    data: Any = None
+    overlap: Overlap = Overlap.QUEUE
+    enabled: bool = True
+
+    @property
+    def message_group_id(self) -> str:
+        """The message group of its messages."""
+        return self.group or f"schedule-{self.name}"
+
+
 CONSUMER_KEYS = tuple(ConsumerSettings.__slots__)
 LANE_KEYS = tuple(key for key in Lane.__slots__ if key != "position")
 OUTBOX_KEYS = tuple(OutboxSettings.__slots__)
+SCHEDULE_KEYS = tuple(Schedule.__slots__)
 # In TOML a key belongs to the last table header above it, so one that is appended to a file lands in a lane.
 TABLE_OF = {
+    **dict.fromkeys(SCHEDULE_KEYS, "[[schedules]]"),
     **dict.fromkeys(OUTBOX_KEYS, "[outbox]"),
     **dict.fromkeys(LANE_KEYS, "[[lanes]]"),
     **dict.fromkeys(CONSUMER_KEYS, "[consumer]"),

@@ -12,7 +12,7 @@ from lanes.config.settings import EngineName
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from lanes.config.settings import ConsumerSettings, Lane, OutboxSettings
+    from lanes.config.settings import ConsumerSettings, Lane, OutboxSettings, Schedule
 
 # The defaults of other keys follow from these, so they are always written.
 DECIDING_CONSUMER_KEYS = ("reserved_concurrency", "function_timeout")
@@ -20,7 +20,7 @@ DECIDING_LANE_KEYS = ("name", "threshold", "max_wait")
 
 
 def plain(
-    settings: Lane | ConsumerSettings | OutboxSettings, *, without: Collection[str] = ()
+    settings: Lane | ConsumerSettings | OutboxSettings | Schedule, *, without: Collection[str] = ()
 ) -> dict[str, Any]:
     """
     Return the settings of a record by their keys, durations in seconds, without those that are not set.

@@ -188,6 +188,9 @@ class Ledger(Protocol):
     def finish_effect(self, effect_id: str, *, owner: str, lane: str, now: float, keep_until: float) -> None:
         """Record that the effect was done in a lane."""
 
+    def effect_done_at(self, effect_id: str) -> float:
+        """Return when an effect was done last, in epoch seconds; 0 if that is not known."""
+
     def release_effect(self, effect_id: str, *, owner: str) -> None:
         """Give the claim back after an attempt that failed or yielded."""
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from lanes.errors import ConfigurationError
-from lanes.message import CLAIMED_AT, RUN, size_bytes
+from lanes.message import CLAIMED_AT, OVERLAP, RUN, SKIP, size_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -79,6 +79,11 @@ class RawRecord:
     def run(self) -> str:
         """The mark of the run that it belongs to; empty for none."""
         return str((self.message_attributes.get(RUN) or {}).get("stringValue", ""))
+
+    @property
+    def skips_overlap(self) -> bool:
+        """Whether it is dropped if it was due before the last one of its schedule was done."""
+        return str((self.message_attributes.get(OVERLAP) or {}).get("stringValue", "")) == SKIP
 
     def size_with(self, body: str) -> int:
         """Return the size of `body` with this record's attributes, as SQS counts it: names, types and values."""

@@ -21,6 +21,7 @@ from lanes.consumer.engines.mapped import MappedEngine, TurnServices, Waker
 from lanes.consumer.engines.policy import KindRate, Pace, Rate, Reserve, Strict, Weighted
 from lanes.consumer.engines.presence import Peers, PresenceTable
 from lanes.consumer.interceptors.group_hold import GroupHold
+from lanes.consumer.interceptors.overlap import Overlap
 from lanes.consumer.interceptors.overrides import OverrideFilter
 from lanes.consumer.ledger import CachedLedger, Ledger
 from lanes.consumer.outcome import Delays
@@ -217,6 +218,7 @@ class Runtime:
         if settings.max_rates:
             rates = {kind: self._rate(rate) for kind, rate in settings.max_rates.items()}
             found.append(KindRate(rates=rates, sleep=self.sleep))
+        found.append(Overlap(ledger=self.ledger, settlement=settlement))
         # Last, so that a record that returns for its rate has claimed nothing.
         if settings.idempotency:
             from lanes.consumer.interceptors.idempotency import Idempotency

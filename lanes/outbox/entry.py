@@ -22,7 +22,6 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, TypedDict
 
 from lanes.body import with_members
-from lanes.errors import InvalidMessageError
 from lanes.message import Message, in_xml
 
 if TYPE_CHECKING:
@@ -186,33 +185,6 @@ class WrittenMessage(Message):
 def chain_of(lane: str, group: str | None) -> str | None:
     """Return the name of the ordered sequence of a group in a lane; names of lanes contain no `#`."""
     return None if group is None else f"{lane}#{group}"
-
-
-def time_of(not_before: datetime | timedelta, now: float) -> float:
-    """
-    Return the time before which an entry may not be sent, in epoch seconds.
-
-    Args:
-        not_before: a time with its zone, or a duration from now.
-        now: the current time.
-
-    Raises:
-        InvalidMessageError: it is something else, or too far ahead.
-    """
-    if isinstance(not_before, timedelta):
-        found = now + not_before.total_seconds()
-    elif not isinstance(not_before, datetime):
-        problem = f"not_before is {not_before!r}; pass a datetime with a time zone, or a timedelta from now"
-        raise InvalidMessageError([problem])
-    elif not_before.utcoffset() is None:
-        problem = f"not_before is {not_before.isoformat()} without a time zone; add one, such as tzinfo=UTC"
-        raise InvalidMessageError([problem])
-    else:
-        found = not_before.timestamp()
-    if found > now + LATEST.total_seconds():
-        problem = f"not_before is {not_before}; must be at most {LATEST.days:,} days ahead"
-        raise InvalidMessageError([problem])
-    return max(found, 0.0)
 
 
 class Positions:

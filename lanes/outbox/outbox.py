@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment
 from lanes.errors import ConfigurationError, InvalidMessageError
-from lanes.message import LARGEST_BODY_BYTES, LONGEST_ID, Message, expiry_of, size_bytes
+from lanes.message import LARGEST_BODY_BYTES, LONGEST_ID, Message, expiry_of, size_bytes, time_of
 from lanes.outbox.entry import (
     LARGEST_PRIORITY,
+    LATEST,
     MICROSECONDS,
     Entry,
     EntryOptions,
     Positions,
     UniqueOptions,
-    time_of,
 )
 from lanes.priority import PriorityRules, priority_to_send
 from lanes.source import program_source
@@ -242,7 +242,7 @@ class Outbox:
             lane=self.config.lane_for(resolved).name,
             position=position,
             created_at=written_at,
-            not_before=None if not_before is None else time_of(not_before, written_at),
+            not_before=None if not_before is None else time_of(not_before, written_at, latest=LATEST),
             # Also for a time in the past: only the relay's clock decides when it is due.
             is_scheduled=not_before is not None,
         )

@@ -12,10 +12,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lanes.config.deployment import Deployment
-from lanes.errors import MessageError, MessageTooLargeError, RunError
-from lanes.message import CLAIMED_AT, LARGEST_BODY_BYTES, RUN, Message, expiry_of, size_bytes
+from lanes.errors import ConfigurationError, MessageError, MessageTooLargeError, RunError
+from lanes.message import CLAIMED_AT, LARGEST_BODY_BYTES, RUN, Message, expiry_of, size_bytes, time_of
 from lanes.priority import PriorityRules, priority_to_send
 from lanes.producer.dispatch import Dispatch, Pacing
+from lanes.producer.later import LATEST, NO_SCHEDULER, call_of, schedule
 from lanes.producer.order import SendOrder
 from lanes.producer.outgoing import BatchSender, Outgoing
 from lanes.producer.report import RefusedMessagesError, SendReport, SentMessage
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     import boto3
 
+    from lanes.producer.later import Later
     from lanes.producer.run import Run
     from lanes.runs import RunTable
 
@@ -49,6 +51,7 @@ class Producer:
         source: CloudEvents source of the messages that `send` creates; by default the name of this program.
         pacing: retries, concurrency, time and chance.
         runs: returns the table of runs.
+        later: returns what schedules messages for later; None if the deployment has nothing for it.
         clock: returns the time in epoch seconds, from which durations count.
     """
 
@@ -61,6 +64,7 @@ class Producer:
         source: str | None = None,
         pacing: Pacing | None = None,
         runs: Callable[[], RunTable] | None = None,
+        later: Callable[[], Later] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.deployment = deployment
@@ -69,6 +73,7 @@ class Producer:
         self.source = source or program_source()
         self._pacing = pacing or Pacing()
         self._runs = runs
+        self._later = later
         self._clock = clock
 
     @classmethod
@@ -130,6 +135,7 @@ class Producer:
         """Send to the lanes of a deployment; the other arguments are those of `from_stack`."""
         from lanes.aws.clients import Clients
         from lanes.aws.queues.sending import SqsSender
+        from lanes.aws.scheduler import later_of
 
         clients = Clients(region=region, endpoint_url=endpoint_url, session=session)
         sender = SqsSender.to_lanes(deployment, clients.sqs())
@@ -139,7 +145,14 @@ class Producer:
 
             return DynamoDBRuns(table=deployment.table, client=clients.dynamodb())
 
-        return cls(deployment=deployment, sqs=sender, rules=rules, source=source, runs=runs)
+        return cls(
+            deployment=deployment,
+            sqs=sender,
+            rules=rules,
+            source=source,
+            runs=runs,
+            later=later_of(deployment, clients),
+        )
 
     def send(
         self,
@@ -152,6 +165,7 @@ class Producer:
         deduplication_id: str | None = None,
         traceparent: str | None = None,
         expires: datetime | timedelta | None = None,
+        not_before: datetime | timedelta | None = None,
     ) -> SentMessage:
         """
         Send one message and wait until SQS has accepted it.
@@ -165,8 +179,11 @@ class Producer:
             deduplication_id: SQS drops a repeat within five minutes; by default the message's identity.
             traceparent: W3C trace context to pass on; by default the current one, if any.
             expires: no handler gets the message after this time, or so long from now; by default always one does.
+            not_before: it is sent at this time, or so long from now, by EventBridge Scheduler, which is up to a
+                minute late; at most 366 days ahead. What is past is sent now.
 
         Raises:
+            ConfigurationError: `not_before` is given, and the deployment has no scheduler.
             MessageError: the message breaks a rule; no call was made.
             PartialSendError: SQS did not accept it; `failed` contains it.
         """
@@ -183,7 +200,7 @@ class Producer:
         if id is not None:
             message = replace(message, id=id)
         try:
-            return self.send_many([message], concurrency=1)[0]
+            return self.send_many([message], concurrency=1, not_before=not_before)[0]
         except RefusedMessagesError as refused:
             # One message needs no list of refusals.
             raise refused.refusals[0][2] from None
@@ -197,6 +214,7 @@ class Producer:
         progress: Callable[[int], object] | None = None,
         claimed_at: float | None = None,
         run: str = "",
+        not_before: datetime | timedelta | None = None,
     ) -> list[SentMessage]:
         """
         Send messages in batches, with several calls in flight, and wait until SQS has accepted them.
@@ -212,22 +230,27 @@ class Producer:
             progress: receives the number of messages that SQS has accepted so far, after each call.
             claimed_at: epoch seconds at which a relay claimed them; an operator's change of that time means them too.
             run: the mark of a run; `Run.send_many` passes its own.
+            not_before: as in `send`; the messages join their groups when they are due.
 
         Returns:
             One record for each message, in the order given.
 
         Raises:
+            ConfigurationError: `not_before` is given, and the deployment has no scheduler.
             RefusedMessagesError: some messages break rules; no call was made.
             PartialSendError: some messages were not sent; `sent` and `failed` list all of them.
         """
         if concurrency < 1:
             raise ValueError(f"concurrency is {concurrency}; must be at least 1")
-        report = self._dispatched(
-            self._prepared(messages, claimed_at=claimed_at, run=run),
-            concurrency=concurrency,
-            should_stop=should_stop,
-            progress=progress,
-        )
+        due = None if not_before is None else self._due(not_before)
+        items = self._prepared(messages, claimed_at=claimed_at, run=run, is_later=due is not None)
+        if due is None or self._later is None:
+            report = self._dispatched(
+                items, concurrency=concurrency, should_stop=should_stop, progress=progress
+            )
+        else:
+            later = self._later()
+            report = schedule(items, at=due, deployment=self.deployment, later=later, concurrency=concurrency)
         if report.unsent:
             raise report.error() from report.cause
         return report.sent
@@ -313,7 +336,18 @@ class Producer:
         )
         return dispatch.run(items, should_stop=should_stop)
 
-    def _prepared(self, messages: Iterable[Message], *, claimed_at: float | None, run: str) -> list[Outgoing]:
+    def _due(self, not_before: datetime | timedelta) -> float | None:
+        """Return the time of messages for later; None if it is past, so that they are sent now."""
+        due = time_of(not_before, self._clock(), latest=LATEST)
+        if due <= self._clock():
+            return None
+        if self._later is None:
+            raise ConfigurationError([NO_SCHEDULER], source="producer")
+        return due
+
+    def _prepared(
+        self, messages: Iterable[Message], *, claimed_at: float | None, run: str, is_later: bool
+    ) -> list[Outgoing]:
         items: list[Outgoing] = []
         refusals: list[tuple[int, Message, MessageError]] = []
         for index, message in enumerate(messages):
@@ -323,6 +357,8 @@ class Producer:
                 )
             try:
                 items.append(self._outgoing(index, message, claimed_at, run))
+                if is_later:
+                    call_of(items[-1], self.deployment)
             except MessageError as error:
                 refusals.append((index, message, error))
         # All are checked before the first call: half of a refused list in the queues would be hard to mend.

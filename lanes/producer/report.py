@@ -9,6 +9,7 @@ from lanes.errors import MessageError, SendError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from datetime import datetime
 
     from lanes.message import Message
 
@@ -21,12 +22,22 @@ LISTED = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentMessage:
-    """A message that SQS has accepted: its event id, the name of its lane, and its ids in SQS."""
+    """
+    A message that SQS has accepted, or one for later that EventBridge Scheduler has.
+
+    Attributes:
+        id: of the event.
+        lane: name of its lane.
+        message_id: in SQS; empty for one for later.
+        sequence_number: in SQS; empty for one for later.
+        not_before: the time of one for later; None for one that is in its lane.
+    """
 
     id: str
     lane: str
     message_id: str
     sequence_number: str
+    not_before: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

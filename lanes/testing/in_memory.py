@@ -18,6 +18,7 @@ from lanes.testing.clock import FakeClock
 from lanes.testing.entry_point import Environment
 from lanes.testing.invocations import Invocations, KillableCalls
 from lanes.testing.journal import Journal
+from lanes.testing.later import MemoryLater
 from lanes.testing.mappings import Mappings
 from lanes.testing.matching import ANYTHING, Criteria
 from lanes.testing.relays import Relays
@@ -105,6 +106,7 @@ class InMemoryLanes:
         self.deployment = self._stack.deployment
         queues = self._stack.queues.live
         self._sender = MemorySender(self.deployment, queues, self.journal, self._stack.new_bell())
+        self._later = MemoryLater(self._sender, self.clock)
         self.producer = self.new_producer()
         self._relays = Relays(producer=self.producer, config=self.config, clock=self.clock, queues=queues)
         self._invocations = Invocations(
@@ -120,6 +122,7 @@ class InMemoryLanes:
             source=self._source,
             invocations=self._invocations,
             relays=self._relays,
+            later=self._later,
             journal=self.journal,
             clock=self.clock,
         )
@@ -150,12 +153,18 @@ class InMemoryLanes:
                 max_concurrency=1,
             ),
             runs=lambda: self._stack.runs,
+            later=lambda: self._later,
             clock=self.clock,
         )
 
     def new_outbox(self, *, rules: PriorityRules | None = None, source: str | None = None) -> Outbox:
         """Return an outbox for SQL transactions of the application, whose entries are as old as the clock says."""
         return Outbox(config=self.config, rules=rules, source=source, positions=Positions(self.clock))
+
+    @property
+    def scheduled(self) -> Sequence[Message]:
+        """Messages with `not_before` that are not due yet, the next one first."""
+        return self._later.messages()
 
     def publish_from(self, store: RelayStore) -> None:
         """Publish the outbox entries in this store whenever the lanes run."""

@@ -164,6 +164,7 @@ class MemoryEffect:
     owned_until: float = 0.0
     done_until: float = 0.0
     done_in: str = ""
+    done_at: float = 0.0
 
 
 class MemoryLedger:
@@ -262,12 +263,17 @@ class MemoryLedger:
         *,
         owner: str,
         lane: str,
-        now: float,  # noqa: ARG002
+        now: float,
         keep_until: float,
     ) -> None:
         """Record an effect."""
         with self.calls.make("UpdateItem"):
-            self.effects[effect_id] = MemoryEffect(owner, done_until=keep_until, done_in=lane)
+            self.effects[effect_id] = MemoryEffect(owner, done_until=keep_until, done_in=lane, done_at=now)
+
+    def effect_done_at(self, effect_id: str) -> float:
+        """Return when an effect was done last."""
+        with self.calls.make("GetItem"):
+            return self.effects[effect_id].done_at if effect_id in self.effects else 0.0
 
     def release_effect(self, effect_id: str, *, owner: str) -> None:
         """Give a claim back."""

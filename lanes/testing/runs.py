@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from lanes.testing.clock import FakeClock
     from lanes.testing.invocations import Invocations, Source
     from lanes.testing.journal import Journal
+    from lanes.testing.later import MemoryLater
     from lanes.testing.relays import Relays
 
 INVOCATIONS_A_HANDLING = 20
@@ -28,6 +29,7 @@ class Runs:
         source: starts invocations.
         invocations: counts them.
         relays: publish outbox entries.
+        later: sends messages for later.
         journal: of the messages.
         clock: the time.
 
@@ -39,12 +41,14 @@ class Runs:
         source: Source,
         invocations: Invocations,
         relays: Relays,
+        later: MemoryLater,
         journal: Journal,
         clock: FakeClock,
     ) -> None:
         self._source = source
         self._invocations = invocations
         self._relays = relays
+        self._later = later
         self._journal = journal
         self._clock = clock
 
@@ -60,13 +64,21 @@ class Runs:
         return True
 
     def _work(self, until: Callable[[], bool]) -> bool:
-        """Publish due entries and run one invocation; return whether there was work."""
-        published = self._relays.run()
+        """Send what is due and run one invocation; return whether there was work."""
+        published = self._later.send_due() | self._relays.run()
         return self._source.step(until=until) or published
 
     def _wait(self, deadline: float | None) -> bool:
-        """Move the clock until a message becomes visible; return False if none will before the deadline."""
+        """
+        Move the clock until a message becomes visible or is due; return False if none will before the deadline.
+
+        Without a deadline nothing waits for messages for later, which may be due in a year.
+        """
         moment = self._source.next_moment()
+        latest = moment if deadline is None else deadline
+        due = self._later.next_due()
+        if due is not None and latest is not None and due <= latest and (moment is None or due < moment):
+            moment = due
         if moment is None or (deadline is not None and moment > deadline):
             return False
         self._clock.advance_to(moment)

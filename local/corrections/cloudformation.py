@@ -16,7 +16,7 @@ from moto.cloudformation.exceptions import CloudFormationError, ValidationError
 from moto.core.responses import ActionResult, EmptyResult
 from moto.s3.models import s3_backends
 
-from . import mappings, resources
+from . import mappings, resources, scheduler  # noqa: F401 - moto finds the models of `scheduler` by itself
 from .moto_version import check_moto_version
 from .recorded_resource import RecordedResource
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from examples import asynchronous, away, priorities, sending, statements, together, traces
+from examples import asynchronous, away, priorities, reminders, sending, statements, together, traces
 from examples.orders import handler as orders
 from lanes import Consumer, LanesConfig, Message, Producer
 from lanes.config.deployment import Deployment, LaneQueues
@@ -161,6 +161,18 @@ def test_a_run_of_statements_ends_with_a_report(engine, monkeypatch):
     lanes.run_until_idle()
 
     assert mails == ["statements-2026-11: 3 of 4 sent, 1 failed"]
+
+
+def test_a_reminder_comes_a_day_later_and_once():
+    """Whoever asks for it twice."""
+    lanes = InMemoryLanes(reminders.consumer)
+    for _ in range(2):
+        reminders.remind_tomorrow(lanes.producer, 7)
+    lanes.run_for(timedelta(hours=23))
+    assert reminders.SHOWN == []
+
+    lanes.run_for(timedelta(hours=2))
+    assert reminders.SHOWN == [7]
 
 
 @pytest.mark.parametrize("engine", ["mappings", "pull"])

@@ -215,7 +215,13 @@ def test_alarms_are_those_of_the_stack():
         infrastructure.foreign_stack(
             LanesConfig.from_dict({"consumer": {"engine": engine}}),
             then=lambda stack, queues, consumer: alarms.update(
-                cdk.Observability(stack, "Observability", queues=queues, consumer=consumer).alarms
+                cdk.Observability(
+                    stack,
+                    "Observability",
+                    queues=queues,
+                    consumer=consumer,
+                    schedules=cdk.Schedules(stack, "Schedules", queues=queues),
+                ).alarms
             ),
         )
     documented = {codes(row[0])[0] for row in rows(ROOT / "docs" / "runbook" / "README.md", "# Runbook")}

@@ -12,7 +12,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Match, Template
 
-from cdk import Intake, LaneQueues, Ledger, Observability, Outbox, PriorityConsumer, Severity
+from cdk import Intake, LaneQueues, Ledger, Observability, Outbox, PriorityConsumer, Schedules, Severity
 from cdk.alarms.lanes import default_oldest_age
 from cdk.alarms.rule import Page
 from lanes.config import LanesConfig
@@ -76,13 +76,14 @@ def whole():
 
 @pytest.fixture(scope="module")
 def pulled():
-    """Give the template of a stack with the pull engine and an intake, observed."""
+    """Give the template of a stack with the pull engine, an intake and schedules, observed."""
 
     def add(stack, queues, consumer):
         ledger = Ledger(stack, "IntakeLedger")
         code = lambda_.Code.from_inline(FOREIGN_CODE)
         Intake(stack, "Intake", queues=queues, ledger=ledger, code=code, handler="index.lambda_handler")
-        Observability(stack, "Observability", queues=queues, consumer=consumer)
+        schedules = Schedules(stack, "Schedules", queues=queues)
+        Observability(stack, "Observability", queues=queues, consumer=consumer, schedules=schedules)
 
     return Template.from_stack(foreign_stack(lanes_config(3, engine="pull"), then=add))
 

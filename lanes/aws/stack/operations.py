@@ -13,6 +13,7 @@ from lanes.aws.queues.bell import sender_bell
 from lanes.aws.queues.dead_letter_queues import DeadLetterQueueCalls
 from lanes.aws.queues.depths import Depths
 from lanes.aws.queues.sending import SqsSender
+from lanes.aws.scheduler import SchedulerCalls, later_of
 from lanes.aws.stack.deployed_state import DeployedStateCalls
 from lanes.aws.stack.mappings import MappingCalls
 from lanes.aws.table.audit import DynamoDBAuditTrail
@@ -193,7 +194,21 @@ class Operations:
     def producer(self, *, source: str) -> Producer:
         """Return a producer for these lanes."""
         sender = SqsSender.to_lanes(self.deployment, self._sqs)
-        return Producer(deployment=self.deployment, sqs=sender, source=source)
+        later = later_of(self.deployment, self._clients)
+        return Producer(deployment=self.deployment, sqs=sender, source=source, later=later)
+
+    @cached_property
+    def schedules(self) -> SchedulerCalls:
+        """
+        The schedules of the stack, periodic ones and messages for later.
+
+        Raises:
+            ConfigurationError: the stack has none.
+        """
+        if self.deployment.scheduler is None:
+            problem = "this stack has no schedules; write [[schedules]] or scheduler = true in lanes.toml and deploy"
+            raise ConfigurationError([problem], source=f"stack {self.stack_name}")
+        return SchedulerCalls(self.deployment.scheduler, self._client("scheduler"))
 
     # The metrics' dimension is this name, which you may set on the function.
     def service_name(self) -> str:

@@ -206,6 +206,14 @@ class DynamoDBLedger:
                 },
             )
 
+    def effect_done_at(self, effect_id: str) -> float:
+        """Read when an effect was done last."""
+        with aws_errors("GetItem"):
+            item = self._client.get_item(
+                TableName=self._table, Key=effect_key(effect_id), ConsistentRead=True
+            ).get("Item", {})
+        return number_in(item, "done_at")
+
     def release_effect(self, effect_id: str, *, owner: str) -> None:
         """Give a claim back, if it is still ours and nothing was done."""
         with suppress_failed_condition(), aws_errors("DeleteItem"):

@@ -41,8 +41,8 @@ class Line:
 class Sender(Protocol):
     """Sends messages, for example a `Producer`."""
 
-    def send_many(self, messages: Iterable[Message]) -> Sequence[SentMessage]:
-        """Send messages; raises `PartialSendError` if some could not be sent."""
+    def send_many(self, messages: Iterable[Message], *, not_before: datetime | None) -> Sequence[SentMessage]:
+        """Send messages, now or later; raises `PartialSendError` if some could not be sent."""
 
 
 class Sending:
@@ -65,13 +65,16 @@ class Sending:
         """Number of messages sent."""
         return len(self._sent)
 
-    def run(self, sender: Sender, *, report: Callable[[int], None]) -> None:
+    def run(
+        self, sender: Sender, *, report: Callable[[int], None], not_before: datetime | None = None
+    ) -> None:
         """
         Send in parts, up to the first part that fails.
 
         Args:
             sender: sends messages.
             report: receives the number of messages sent, after each part.
+            not_before: time before which none is in its lane.
 
         Raises:
             SendError: some were not sent; the error lists them by line.
@@ -79,7 +82,7 @@ class Sending:
         for start in range(0, len(self.lines), BATCH):
             part = self.lines[start : start + BATCH]
             try:
-                sent = sender.send_many([line.message for line in part])
+                sent = sender.send_many([line.message for line in part], not_before=not_before)
             except PartialSendError as error:
                 self._add_results(part, error)
                 raise SendError(self._summary()) from error
@@ -122,6 +125,7 @@ class Sending:
             "lane": self._lane(line),
             "message_id": sent.message_id if sent else None,
             "sequence_number": sent.sequence_number if sent else None,
+            "not_before": sent.not_before.isoformat() if sent and sent.not_before else None,
             "code": code,
             "error": error,
         }
@@ -196,13 +200,17 @@ def message_of(keys: Mapping[str, Any]) -> Message:
     if "priority" in values:
         values["priority"] = read_priority(values["priority"])
     if "expires" in values:
-        values["expires"] = read_expiry(values["expires"])
+        values["expires"] = read_moment("expires", values["expires"])
     return Message(**{"source": SOURCE, **values})
 
 
-def read_expiry(value: object) -> datetime | None:
+def read_moment(name: str, value: object) -> datetime | None:
     """
-    Read the time after which no handler gets a message: ISO 8601 with a zone, or a duration from now such as 15m.
+    Read a time: ISO 8601 with a zone, or a duration from now such as 15m.
+
+    Args:
+        name: of the key or option, for the error.
+        value: as it was given.
 
     Raises:
         InvalidMessageError: it is neither.
@@ -217,7 +225,7 @@ def read_expiry(value: object) -> datetime | None:
             pass
     raise InvalidMessageError(
         [
-            f"expires is {value!r}; a time with a zone such as 2026-01-31T12:00Z or a duration such as 15m is needed"
+            f"{name} is {value!r}; a time with a zone such as 2026-01-31T12:00Z or a duration such as 15m is needed"
         ]
     )
 

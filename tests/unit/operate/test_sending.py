@@ -19,7 +19,7 @@ class Lane:
         self._refused = refused
         self._interrupted_at = interrupted_at
 
-    def send_many(self, messages):
+    def send_many(self, messages, *, not_before=None):
         """Send what is not refused."""
         self.calls.append(len(messages))
         if len(self.calls) == self._interrupted_at:

@@ -1,0 +1,166 @@
+"""Schedules: what EventBridge Scheduler needs to send to the lanes, and the periodic messages of the configuration."""
+
+import json
+
+from aws_cdk import Duration, RemovalPolicy, Stack
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_scheduler as scheduler
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from lanes.config import Schedule
+from lanes.errors import ConfigurationError
+from lanes.scheduled import (
+    LARGEST_INPUT_BYTES,
+    LATER,
+    PERIODIC,
+    SEND_MESSAGE,
+    Scheduler,
+    expression_of,
+    occurrence,
+)
+
+from .findings import acknowledge, acknowledge_wildcard
+from .queues.lane_queues import LaneQueues
+
+SCHEDULER = "scheduler.amazonaws.com"
+
+
+class Schedules(Construct):
+    """
+    A schedule group of EventBridge Scheduler, with a role that may send to the lanes.
+
+    It has a schedule for each of ``[[schedules]]`` in the configuration. Producers with :meth:`grant_send_later` add
+    messages for later to the group.
+
+    Example:
+        >>> schedules = Schedules(stack, "Schedules", queues=queues)
+        >>> schedules.grant_send_later(order_service_role)
+
+    Args:
+        scope: The parent construct.
+        construct_id: The id in the parent.
+        queues: The lanes to send to.
+        removal_policy: Whether to keep or delete the group, with the messages for later in it, and the queue with the
+            stack. They are kept by default.
+
+    Raises:
+        ConfigurationError: The data of a schedule is too large.
+
+    Attributes:
+        group: The schedule group.
+        role: The role of Scheduler.
+        undelivered: The queue for messages that Scheduler could not send within a day; give the construct to
+            :class:`Observability` for an alarm on it.
+        scheduler: The names of these, for the deployment document.
+
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        queues: LaneQueues,
+        removal_policy: RemovalPolicy = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self.undelivered = self._add_undelivered(removal_policy)
+        # Without a name of its own: CloudFormation's can't clash with that of a group that was kept.
+        self.group = scheduler.CfnScheduleGroup(self, "Group")
+        self.group.apply_removal_policy(removal_policy)
+        self.role = self._add_role(queues)
+        self.scheduler = Scheduler(
+            group=self.group.ref,
+            role_arn=self.role.role_arn,
+            dead_letter_arn=self.undelivered.queue_arn,
+        )
+        for schedule in queues.config.schedules:
+            self._add_schedule(schedule, queues)
+
+    def grant_send_later(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Let ``grantee`` add messages for later, list them, cancel them, and nothing else."""
+        messages = self._arn("schedule", f"{LATER}*")
+        grant = iam.Grant.add_to_principal(
+            grantee=grantee,
+            actions=["scheduler:CreateSchedule", "scheduler:GetSchedule", "scheduler:DeleteSchedule"],
+            resource_arns=[messages],
+        )
+        # Another account, or a role that is only imported, has no policy here.
+        if isinstance(principal := grantee.grant_principal, Construct):
+            acknowledge_wildcard(
+                principal, messages, "The name of a message for later comes from its identity"
+            )
+        # AWS: who creates a schedule passes its role on (Scheduler User Guide, "Identity-based policies").
+        return grant.combine(
+            iam.Grant.add_to_principal(
+                grantee=grantee,
+                actions=["iam:PassRole"],
+                resource_arns=[self.role.role_arn],
+                conditions={"StringEquals": {"iam:PassedToService": SCHEDULER}},
+            )
+        )
+
+    def _add_undelivered(self, removal_policy: RemovalPolicy) -> sqs.Queue:
+        # AWS: a dead-letter queue of Scheduler is a standard queue (Scheduler User Guide, "Configuring a dead-letter
+        # queue").
+        queue = sqs.Queue(
+            self,
+            "Undelivered",
+            encryption=sqs.QueueEncryption.SQS_MANAGED,
+            enforce_ssl=True,
+            retention_period=Duration.days(14),
+            removal_policy=removal_policy,
+        )
+        for finding in ("Serverless::Serverless-SQSRedrivePolicy", "AwsSolutions::AwsSolutions-SQS3"):
+            acknowledge(queue, finding, "It is a dead-letter queue itself and needs no other")
+        return queue
+
+    def _add_role(self, queues: LaneQueues) -> iam.Role:
+        # AWS: only schedules of this group may use the role (Scheduler User Guide, "Confused deputy prevention").
+        of_group = {"ArnLike": {"aws:SourceArn": self._arn("schedule-group", "")}}
+        role = iam.Role(
+            self,
+            "Role",
+            assumed_by=iam.ServicePrincipal(SCHEDULER, conditions=of_group),
+            description="Sends scheduled messages to the priority lanes",
+        )
+        for lane in queues.lanes:
+            lane.grant_deliver(role)
+        self.undelivered.grant(role, "sqs:SendMessage")
+        return role
+
+    def _add_schedule(self, schedule: Schedule, queues: LaneQueues) -> None:
+        lane = queues.lane(queues.config.lane_for(schedule.priority).name)
+        call = occurrence(schedule, lane.queue.queue_url)
+        size = len(json.dumps(call, ensure_ascii=False).encode())
+        if size > LARGEST_INPUT_BYTES:
+            problem = (
+                f"schedule {schedule.name}: its data makes {size} bytes, and EventBridge Scheduler takes "
+                f"{LARGEST_INPUT_BYTES}; send a reference to the data instead"
+            )
+            raise ConfigurationError([problem])
+        made = scheduler.CfnSchedule(
+            self,
+            f"{schedule.name}Schedule",
+            name=f"{PERIODIC}{schedule.name}",
+            group_name=self.group.ref,
+            schedule_expression=expression_of(schedule),
+            schedule_expression_timezone=schedule.timezone,
+            state="ENABLED" if schedule.enabled else "DISABLED",
+            flexible_time_window=scheduler.CfnSchedule.FlexibleTimeWindowProperty(mode="OFF"),
+            target=scheduler.CfnSchedule.TargetProperty(
+                arn=f"arn:{Stack.of(self).partition}:{SEND_MESSAGE}",
+                role_arn=self.role.role_arn,
+                input=Stack.of(self).to_json_string(call),
+                dead_letter_config=scheduler.CfnSchedule.DeadLetterConfigProperty(
+                    arn=self.undelivered.queue_arn
+                ),
+            ),
+        )
+        # The first message could be due before Scheduler may send it.
+        made.node.add_dependency(self.role.node.find_child("DefaultPolicy"))
+
+    def _arn(self, resource: str, name: str) -> str:
+        path = f"{self.group.ref}/{name}" if name else self.group.ref
+        return Stack.of(self).format_arn(service="scheduler", resource=resource, resource_name=path)

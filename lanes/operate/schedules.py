@@ -1,0 +1,176 @@
+"""The schedules of a stack as rows: periodic messages, and messages for later."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from datetime import UTC, datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Protocol
+
+from lanes.config.table import nearest
+from lanes.errors import ConfigurationError, MessageDecodeError
+from lanes.message import Message, size_bytes, sqs_id
+from lanes.producer.outgoing import Outgoing
+from lanes.schedule_times import at_time, last_time, next_time
+from lanes.scheduled import LATER, PERIODIC, SCHEDULED_TIME
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from lanes.producer.report import SendReport
+
+
+class ScheduleCalls(Protocol):
+    """The schedules of a stack's group; every method raises `AwsError`."""
+
+    def names(self, prefix: str) -> Iterable[str]:
+        """Return the names of those that begin so."""
+
+    def get(self, name: str) -> dict[str, Any] | None:
+        """Return one as GetSchedule has it; None if it is gone."""
+
+    def delete(self, name: str) -> bool:
+        """Delete one; return whether there was one."""
+
+    def switch(self, schedule: dict[str, Any], *, enabled: bool) -> None:
+        """Switch one on or off."""
+
+
+class Forwarder(Protocol):
+    """Sends bodies as they are, for example a `Producer`."""
+
+    def forward(self, items: list[Outgoing]) -> SendReport:
+        """Send each to the lane of its priority, and report every one."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Scheduled:
+    """
+    One schedule.
+
+    Attributes:
+        name: without what tells periodic ones from the others.
+        settings: as GetSchedule has them.
+        call: the parameters of SendMessage.
+        message: what it sends; the id of a periodic one has a place for its time.
+    """
+
+    name: str
+    settings: dict[str, Any]
+    call: dict[str, Any]
+    message: Message
+
+    @property
+    def is_on(self) -> bool:
+        """Whether it sends."""
+        return bool(self.settings["State"] == "ENABLED")
+
+    def row(self, now: datetime) -> dict[str, Any]:
+        """Return it for a list, with its last and its next time."""
+        expression, zone = self.settings["ScheduleExpression"], self.settings["ScheduleExpressionTimezone"]
+        start = self.settings["CreationDate"]
+        return {
+            "name": self.name,
+            "state": "on" if self.is_on else "paused",
+            "expression": expression,
+            "timezone": zone,
+            "kind": self.message.kind,
+            "priority": self.message.priority,
+            "group": self.message.group,
+            "last": _text(last_time(expression, zone, before=now, start=start)),
+            "next": _text(next_time(expression, zone, after=now, start=start)) if self.is_on else "",
+        }
+
+    def later_row(self) -> dict[str, Any]:
+        """Return a message for later for a list."""
+        at = at_time(self.settings["ScheduleExpression"], self.settings["ScheduleExpressionTimezone"])
+        return {
+            "id": self.message.id,
+            "kind": self.message.kind,
+            "not_before": _text(at),
+            "priority": self.message.priority,
+            # That of a message without one is its identity.
+            "group": "" if self.message.group == sqs_id(self.message.identity) else self.message.group,
+            "source": self.message.source,
+            "name": LATER + self.name,
+        }
+
+
+def _text(moment: datetime | None) -> str:
+    return "" if moment is None else f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def read(calls: ScheduleCalls, prefix: str, *, limit: int | None = None) -> Iterator[Scheduled]:
+    """Read the schedules whose names begin so, by name; those that are gone meanwhile, or not ours, are left out."""
+    for name in islice(calls.names(prefix), limit):
+        found = _read(calls, name, prefix)
+        if found is not None:
+            yield found
+
+
+def _read(calls: ScheduleCalls, name: str, prefix: str) -> Scheduled | None:
+    settings = calls.get(name)
+    if settings is None:
+        return None
+    try:
+        call = json.loads(settings["Target"]["Input"])
+        # The time of a message is one, and that of a template has its place instead.
+        body = call["MessageBody"].replace(f'"time":"{SCHEDULED_TIME}",', "")
+        message = Message.from_body(body, group=call["MessageGroupId"])
+    except (KeyError, ValueError, TypeError, MessageDecodeError):
+        return None
+    return Scheduled(name=name.removeprefix(prefix), settings=settings, call=call, message=message)
+
+
+def periodic_named(calls: ScheduleCalls, name: str) -> Scheduled:
+    """
+    Return a periodic schedule by its name in the configuration.
+
+    Raises:
+        ConfigurationError: there is none.
+    """
+    found = _read(calls, PERIODIC + name, PERIODIC)
+    if found is None:
+        known = nearest(name, [one.removeprefix(PERIODIC) for one in calls.names(PERIODIC)])
+        raise ConfigurationError([f"there is no schedule {name!r}{known}"], source="schedules")
+    return found
+
+
+def later_named(calls: ScheduleCalls, name: str) -> Scheduled:
+    """
+    Return a message for later by its id, or by its name in Scheduler, which needs one call only.
+
+    Raises:
+        ConfigurationError: there is none, or several kinds have one with this id.
+    """
+    if name.startswith(LATER) and (found := _read(calls, name, LATER)) is not None:
+        return found
+    same = [one for one in read(calls, LATER) if one.message.id == name]
+    if not same:
+        problem = f"no message for later has the id {name!r}; list them with `lanes scheduled list`"
+        raise ConfigurationError([problem], source="schedules")
+    if len(same) > 1:
+        names = ", ".join(f"{LATER}{one.name} ({one.message.kind})" for one in same)
+        problem = f"{len(same)} messages for later have the id {name!r}; give one of the names {names}"
+        raise ConfigurationError([problem], source="schedules")
+    return same[0]
+
+
+def send_now(scheduled: Scheduled, producer: Forwarder, *, now: datetime) -> str:
+    """
+    Send the message of a schedule now, and return its id; a periodic one is named by this time.
+
+    Raises:
+        PartialSendError: it could not be sent.
+    """
+    at = f"{now.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    body = scheduled.call["MessageBody"].replace(SCHEDULED_TIME, at)
+    message = dataclasses.replace(
+        Message.from_body(body, group=scheduled.call["MessageGroupId"]),
+        deduplication_id=scheduled.call["MessageDeduplicationId"].replace(SCHEDULED_TIME, at),
+    )
+    report = producer.forward([Outgoing(index=0, message=message, body=body, size_bytes=size_bytes(body))])
+    if report.unsent:
+        raise report.error() from report.cause
+    return message.id

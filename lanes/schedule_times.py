@@ -1,0 +1,178 @@
+"""
+Expressions of EventBridge Scheduler, and the times that they mean.
+
+# AWS: "Schedule types in EventBridge Scheduler" (its user guide): `at(...)` once, `rate(...)` from the start date on,
+# `cron(minute hour day-of-month month day-of-week year)` in the schedule's time zone. A cron time that does not exist
+# when clocks go forward is skipped; one that exists twice when they go back is taken once.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, cast
+from zoneinfo import ZoneInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from cronsim import CronSim
+
+DAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
+CRON_FIELDS = 5
+_AT = re.compile(r"at\((.+)\)")
+_CRON = re.compile(r"cron\(([^ ]+) ([^ ]+) ([^ ]+) ([^ ]+) ([^ ]+) \*\)")
+_RATE = re.compile(r"rate\((\d+) (minute|hour|day)s?\)")
+MINUTE = timedelta(minutes=1)
+# Without a zone, as all times for the library that knows cron: it has another rule for the days on which clocks change.
+ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC).replace(tzinfo=None)
+
+
+def cron_expression(cron: str) -> str:
+    """
+    Return five fields of cron (minute, hour, day of the month, month, day of the week) as an expression.
+
+    Every list, range and step is written out, since Scheduler knows fewer forms than cron.
+
+    Raises:
+        ValueError: it is no such cron, or Scheduler has no expression for it.
+
+    Example:
+        >>> cron_expression("*/20 6-8 * * mon-fri")
+        'cron(0,20,40 6,7,8 ? * MON,TUE,WED,THU,FRI *)'
+    """
+    minute, hour, day, month, weekday = fields = (
+        cron.split() if len(cron.split()) == CRON_FIELDS else [""] * 5
+    )
+    if not minute:
+        raise ValueError("it must have five fields: minute, hour, day of the month, month, day of the week")
+    parsed = _parsed(fields)
+    if any(isinstance(value, tuple) or value < 0 for value in (*parsed.days, *parsed.weekdays)):
+        raise ValueError("L, W and # are not supported; name days, such as 1 or MON")
+    if day != "*" and weekday != "*":
+        raise ValueError(
+            "Scheduler takes a day of the month or a day of the week, not both; write two schedules, with * in one of "
+            "the fields"
+        )
+    days = {cast("int", value) % len(DAYS) for value in parsed.weekdays}
+    return "cron({} {} {} {} {} *)".format(
+        _listed(minute, parsed.minutes),
+        _listed(hour, parsed.hours),
+        "?" if weekday != "*" else _listed(day, parsed.days),
+        _listed(month, parsed.months),
+        ",".join(DAYS[value] for value in sorted(days)) if weekday != "*" else "?",
+    )
+
+
+def rate_expression(every: timedelta) -> str:
+    """
+    Return a time between two events as an expression.
+
+    Raises:
+        ValueError: it is not a whole number of minutes.
+
+    Example:
+        >>> rate_expression(timedelta(hours=2)), rate_expression(timedelta(minutes=1))
+        ('rate(2 hours)', 'rate(1 minute)')
+    """
+    if every < MINUTE or every % MINUTE:
+        raise ValueError("it must be a whole number of minutes")
+    for unit, length in (("day", timedelta(days=1)), ("hour", timedelta(hours=1)), ("minute", MINUTE)):
+        if not every % length:
+            count = every // length
+            return f"rate({count} {unit}{'' if count == 1 else 's'})"
+    raise AssertionError(every)
+
+
+def at_expression(moment: datetime) -> str:
+    """
+    Return a time as an expression, in UTC and never earlier.
+
+    Example:
+        >>> at_expression(datetime(2026, 11, 28, 3, 0, 0, 1, UTC))
+        'at(2026-11-28T03:00:01)'
+    """
+    moment = moment.astimezone(UTC).replace(tzinfo=None)
+    whole = moment.replace(microsecond=0)
+    later = whole if whole == moment else whole + timedelta(seconds=1)
+    return f"at({later.isoformat()})"
+
+
+def at_time(expression: str, timezone: str = "UTC") -> datetime:
+    """
+    Return the time of an expression for one time, in UTC.
+
+    Raises:
+        ValueError: it is another one.
+    """
+    match = _AT.fullmatch(expression)
+    if match is None:
+        raise ValueError(f"the expression is {expression!r}; at(...) is needed")
+    return datetime.fromisoformat(match[1]).replace(tzinfo=ZoneInfo(timezone)).astimezone(UTC)
+
+
+def next_time(expression: str, timezone: str, *, after: datetime, start: datetime) -> datetime | None:
+    """
+    Return the first time of an expression after another; None if there is none.
+
+    Args:
+        expression: as Scheduler has it.
+        timezone: name of its time zone.
+        after: a time with a zone.
+        start: time from which a rate counts.
+
+    Raises:
+        ValueError: the expression is none that this module reads.
+    """
+    return next(_times(expression, timezone, after=after, start=start, is_reverse=False), None)
+
+
+def last_time(expression: str, timezone: str, *, before: datetime, start: datetime) -> datetime | None:
+    """Return the last time of an expression before another and not before its start; None if there is none."""
+    found = next(_times(expression, timezone, after=before, start=start, is_reverse=True), None)
+    return found if found is not None and found >= start else None
+
+
+def _times(
+    expression: str, timezone: str, *, after: datetime, start: datetime, is_reverse: bool
+) -> Iterator[datetime]:
+    if _AT.fullmatch(expression):
+        moment = at_time(expression, timezone)
+        if (moment < after) if is_reverse else (moment > after):
+            yield moment
+    elif match := _RATE.fullmatch(expression):
+        period = timedelta(**{f"{match[2]}s": int(match[1])})
+        count = -((start - after) // period) - 1 if is_reverse else max(0, (after - start) // period) + 1
+        if count > 0:
+            yield start + count * period
+    elif match := _CRON.fullmatch(expression):
+        yield from _cron_times(match.groups(), ZoneInfo(timezone), after, is_reverse=is_reverse)
+    else:
+        raise ValueError(f"the expression is {expression!r}; at(...), rate(...) and cron(...) * are known")
+
+
+def _cron_times(
+    fields: Iterable[str], zone: ZoneInfo, after: datetime, *, is_reverse: bool
+) -> Iterator[datetime]:
+    minute, hour, day, month, weekday = fields
+    # In Scheduler 1 is Sunday, and names are the same everywhere.
+    weekday = re.sub(r"\d", lambda found: str(int(found[0]) - 1), weekday)
+    parts = [minute, hour, day.replace("?", "*"), month, weekday.replace("?", "*")]
+    for naive in _parsed(parts, after.astimezone(zone).replace(tzinfo=None), is_reverse=is_reverse):
+        moment = naive.replace(tzinfo=zone).astimezone(UTC)
+        exists = moment.astimezone(zone).replace(tzinfo=None) == naive
+        if exists and ((moment < after) if is_reverse else (moment > after)):
+            yield moment
+
+
+def _parsed(fields: Iterable[str], moment: datetime = ANY_TIME, *, is_reverse: bool = False) -> CronSim:
+    from cronsim import CronSim, CronSimError
+
+    try:
+        return CronSim(" ".join(fields), moment, is_reverse)
+    except CronSimError as error:
+        raise ValueError(str(error).lower()) from error
+
+
+def _listed(field: str, values: set[int]) -> str:
+    return "*" if field == "*" else ",".join(str(value) for value in sorted(values))

@@ -1,0 +1,184 @@
+"""A message with `not_before` never starts before its time, is one if it is sent twice, and can be refused by name."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lanes import Consumer, Message
+from lanes.config import LanesConfig
+from lanes.errors import AwsError, ConfigurationError, InvalidMessageError, MessageTooLargeError
+from lanes.producer import PartialSendError, Producer, RefusedMessagesError
+from lanes.testing import InMemoryLanes
+
+MINUTE = timedelta(minutes=1)
+
+
+class Handled:
+    """Lanes whose handler notes each start; the handler of `x` takes no time."""
+
+    def __init__(self, **config):
+        consumer = Consumer()
+        self.starts = []
+
+        @consumer.handler("x")
+        def note(message):
+            self.starts.append((message.id, message.group, self.lanes.clock()))
+
+        self.lanes = InMemoryLanes(
+            consumer, config=LanesConfig.from_dict(config), handler_time=timedelta(milliseconds=1)
+        )
+
+    @property
+    def ids(self):
+        """The ids in the order of their starts."""
+        return [one[0] for one in self.starts]
+
+
+moments = st.integers(-60, 3600)
+
+
+@given(
+    sends=st.lists(st.tuples(st.integers(0, 6), moments, st.booleans()), min_size=1, max_size=12),
+    engine=st.sampled_from(["mappings", "pull"]),
+)
+def test_no_message_starts_before_its_time_nor_twice(sends, engine):
+    """Whatever was sent before and after it, now and for later; with idempotency an id is one message."""
+    made = Handled(consumer={"engine": engine, "idempotency": True})
+    lanes, due = made.lanes, {}
+    for number, seconds, is_aware in sends:
+        moment = lanes.clock.time + timedelta(seconds=seconds)
+        not_before = moment if is_aware else timedelta(seconds=seconds)
+        sent = lanes.producer.send("x", number, id=str(number), group="g", not_before=not_before)
+        due.setdefault(str(number), []).append(moment.timestamp())
+        assert sent.id == str(number)
+    lanes.run_for(timedelta(hours=2))
+
+    assert sorted(made.ids) == sorted(due)
+    for name, _, started in made.starts:
+        assert started >= min(due[name])
+
+
+def test_it_joins_its_group_when_it_is_due():
+    """What was sent meanwhile comes first."""
+    made = Handled()
+    made.lanes.producer.send("x", 1, id="later", group="g", not_before=MINUTE)
+    made.lanes.producer.send("x", 2, id="now", group="g")
+    made.lanes.run_for(2 * MINUTE)
+
+    assert made.ids == ["now", "later"]
+    assert made.starts[1][2] - made.lanes.clock.started_at == pytest.approx(60, abs=1)
+
+
+def test_the_first_time_of_a_message_holds():
+    """A second send with its id says so."""
+    lanes = Handled().lanes
+    first = lanes.producer.send("x", 1, id="a", not_before=MINUTE)
+    second = lanes.producer.send("x", 1, id="a", not_before=5 * MINUTE)
+
+    assert second.not_before == first.not_before == lanes.clock.time + MINUTE
+    assert [message.id for message in lanes.scheduled] == ["a"]
+
+
+def test_it_goes_to_the_lane_of_its_priority_with_what_it_was_sent_with():
+    """As a message that is sent now does."""
+    lanes = Handled().lanes
+    sent = lanes.producer.send(
+        "x", {"a": 1}, priority=50, group="g", expires=timedelta(hours=1), not_before=MINUTE
+    )
+    lanes.run_for(MINUTE + timedelta(seconds=1))
+
+    assert (sent.lane, sent.message_id, sent.sequence_number) == ("HIGH", "", "")
+    assert lanes.assert_handled("x", lane="HIGH").data == {"a": 1}
+
+
+@pytest.mark.parametrize("not_before", [timedelta(0), -MINUTE, datetime(2020, 1, 1, tzinfo=UTC)], ids=str)
+def test_the_past_is_sent_now(not_before):
+    """It is in its lane with the return of the call."""
+    lanes = Handled().lanes
+
+    assert lanes.producer.send("x", 1, not_before=not_before).message_id
+    assert not lanes.scheduled
+
+
+@pytest.mark.parametrize(
+    ("not_before", "problem"),
+    [
+        (datetime(2027, 1, 1), "without a time zone"),  # noqa: DTZ001 - the mistake
+        (timedelta(days=367), "at most 366 days ahead"),
+        ("tomorrow", "pass a datetime with a time zone"),
+        (60, "pass a datetime with a time zone"),
+    ],
+    ids=str,
+)
+def test_a_time_that_is_none_is_refused(not_before, problem):
+    """Before any call."""
+    lanes = Handled().lanes
+
+    with pytest.raises(InvalidMessageError, match=problem):
+        lanes.producer.send("x", 1, not_before=not_before)
+    assert not lanes.scheduled
+    assert not lanes.journal.sent
+
+
+def test_a_message_that_scheduler_cannot_hold_is_refused_with_the_others():
+    """Its input is at most 256 KB, a quarter of a message of SQS."""
+    lanes = Handled().lanes
+    messages = [Message(kind="x", data="a"), Message(kind="x", data="a" * 270_000)]
+
+    with pytest.raises(RefusedMessagesError) as raised:
+        lanes.producer.send_many(messages, not_before=MINUTE)
+    ((index, _, error),) = raised.value.refusals
+    assert index == 1
+    assert isinstance(error, MessageTooLargeError)
+    assert not lanes.scheduled
+
+
+def test_a_deployment_without_a_scheduler_says_what_to_do():
+    """Rather than a message that is sent at once."""
+    lanes = Handled().lanes
+    producer = Producer(deployment=lanes.deployment, sqs=lanes._sender, clock=lanes.clock)
+
+    with pytest.raises(ConfigurationError, match="write scheduler = true"):
+        producer.send("x", 1, not_before=MINUTE)
+
+
+class Refusing:
+    """Refuses the messages with an even number in their data."""
+
+    def __init__(self):
+        self.created = []
+
+    def create(self, name, *, expression, target):
+        """Create it or fail as AWS does."""
+        data = json.loads(json.loads(target)["MessageBody"])["data"]
+        if data % 2 == 0:
+            raise AwsError(
+                operation="CreateSchedule", code="ThrottlingException", retryable=True, answered=bool(data)
+            )
+        self.created.append(name)
+        return expression
+
+
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_what_could_not_be_scheduled_is_in_the_error(concurrency):
+    """With whether it may have been; sending those again schedules each once."""
+    lanes, later = Handled().lanes, Refusing()
+    producer = Producer(
+        deployment=lanes.deployment, sqs=lanes._sender, later=lambda: later, clock=lanes.clock
+    )
+    messages = [Message(kind="x", data=number) for number in range(5)]
+
+    with pytest.raises(PartialSendError) as raised:
+        producer.send_many(messages, not_before=MINUTE, concurrency=concurrency)
+
+    failed = [(one.message.data, one.code, one.maybe_sent) for one in raised.value.failed]
+    assert failed == [
+        (0, "ThrottlingException", True),
+        (2, "ThrottlingException", False),
+        (4, "ThrottlingException", False),
+    ]
+    assert [one.id for one in raised.value.sent] == [messages[1].id, messages[3].id]
+    assert len(later.created) == 2

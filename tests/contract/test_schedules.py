@@ -1,0 +1,164 @@
+"""Occurrences of a schedule: a second firing is the same message, two never run at once, one too many is dropped."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lanes import Consumer
+from lanes.config import LanesConfig, Schedule
+from lanes.scheduled import SCHEDULED_TIME, occurrence
+from lanes.testing import InMemoryLanes
+
+MINUTE = 60.0
+
+
+class Firing:
+    """A schedule that fires each minute, and a handler that takes a given time."""
+
+    def __init__(self, *, overlap="queue", engine="mappings", idempotency=False, slots=2, group=None):
+        self.schedule = Schedule(name="tick", kind="tick", cron="* * * * *", overlap=overlap, group=group)
+        consumer, self.started, self.ended, self.fails = Consumer(), [], [], set()
+
+        @consumer.handler("tick")
+        def tick(message):
+            self.started.append(message.id)
+            self.lanes.clock.advance(self.takes.get(len(self.started), 1.0))
+            self.ended.append(self.lanes.clock())
+            if len(self.started) in self.fails:
+                raise RuntimeError("it failed")
+
+        settings = {
+            "engine": engine,
+            "reserved_concurrency": slots,
+            "idempotency": idempotency,
+            "function_timeout": 900,
+            "max_attempts": 2,
+        }
+        self.takes = {}
+        self.lanes = InMemoryLanes(
+            consumer,
+            config=LanesConfig.from_dict({"consumer": settings}),
+            handler_time=timedelta(milliseconds=1),
+        )
+        self.call = occurrence(self.schedule, "https://sqs/lane")
+        self.begun = self.lanes.clock.now
+
+    def fire(self, minute, *, redrive=False):
+        """Send the occurrence of a minute, as Scheduler does."""
+        at = datetime.fromtimestamp(self.begun + minute * MINUTE, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+        def filled(text):
+            return text.replace(SCHEDULED_TIME, at)
+
+        deduplication_id = filled(self.call["MessageDeduplicationId"])
+        self.lanes._sender._queues["MEDIUM"].send(
+            filled(self.call["MessageBody"]),
+            group=self.call["MessageGroupId"],
+            deduplication_id=f"redrive-{minute}" if redrive else deduplication_id,
+            attributes={
+                name: {"stringValue": value["StringValue"], "dataType": "String"}
+                for name, value in self.call.get("MessageAttributes", {}).items()
+            },
+        )
+        return f"tick@{at}"
+
+
+@pytest.mark.parametrize("idempotency", [False, True])
+def test_an_occurrence_that_was_due_during_another_is_dropped(engine, idempotency):
+    """And the next one, which was not, runs."""
+    firing = Firing(overlap="skip", engine=engine, idempotency=idempotency)
+    firing.takes[1] = 150.0
+    ids = []
+    for minute in range(1, 6):
+        firing.lanes.clock.advance_to(firing.begun + minute * MINUTE)
+        ids.append(firing.fire(minute))
+        firing.lanes.run_for(1)
+
+    # The first one runs from minute 1 to 3.5: those of minutes 2 and 3 were due in the meantime.
+    firing.lanes.run_until_idle()
+    assert firing.started == [ids[0], ids[3], ids[4]]
+
+
+def test_without_skip_each_waits_for_its_turn():
+    """None is dropped, and they run in order."""
+    firing = Firing()
+    firing.takes[1] = 150.0
+    ids = [firing.fire(minute) for minute in range(1, 5)]
+    firing.lanes.run_until_idle()
+
+    assert firing.started == ids
+
+
+@pytest.mark.parametrize("idempotency", [False, True])
+def test_a_second_firing_is_the_same_message(idempotency):
+    """Within five minutes for SQS, and later with idempotency."""
+    firing = Firing(idempotency=idempotency)
+    firing.fire(1)
+    firing.lanes.run_until_idle()
+    firing.fire(1)
+    firing.lanes.run_until_idle()
+    firing.lanes.clock.advance(timedelta(minutes=6))
+    firing.fire(1)
+    firing.lanes.run_until_idle()
+
+    assert len(firing.started) == (1 if idempotency else 2)
+
+
+def test_one_that_failed_is_tried_again_and_not_dropped():
+    """Its attempts are its own, whatever ended before."""
+    firing = Firing(overlap="skip")
+    firing.fails = {2}
+    first, second = firing.fire(1), None
+    firing.lanes.clock.advance_to(firing.begun + 2 * MINUTE)
+    firing.lanes.run_until_idle()
+    firing.lanes.clock.advance_to(firing.begun + 3 * MINUTE)
+    second = firing.fire(3)
+    firing.lanes.run_until_idle()
+
+    assert firing.started == [first, second, second]
+
+
+def test_a_failure_does_not_count_as_an_end():
+    """After a dead letter the next one runs, although it was due meanwhile."""
+    firing = Firing(overlap="skip")
+    firing.fails = {1, 2}
+    firing.takes = {1: 100.0}
+    first = firing.fire(1)
+    second = firing.fire(2)
+    firing.lanes.run_until_idle()
+
+    assert firing.started == [first, first, second]
+    assert len(firing.lanes.journal.dead_lettered) == 1
+
+
+def test_a_redriven_one_runs():
+    """An operator asked for it; later ones have ended meanwhile."""
+    firing = Firing(overlap="skip")
+    firing.lanes.clock.advance_to(firing.begun + 5 * MINUTE)
+    firing.fire(5)
+    firing.lanes.run_until_idle()
+    redriven = firing.fire(1, redrive=True)
+    firing.lanes.run_until_idle()
+
+    assert firing.started[-1] == redriven
+
+
+@given(
+    takes=st.lists(st.sampled_from([1.5, 30.5, 58.5, 61.5, 200.5]), min_size=8, max_size=8),
+    late=st.lists(st.integers(0, 59), min_size=8, max_size=8),
+)
+def test_what_runs_is_what_no_earlier_one_was_in_the_way_of(takes, late):
+    """By the rule itself: an occurrence is dropped if the last one that ran ended after its time."""
+    firing = Firing(overlap="skip")
+    firing.takes = {number + 1: seconds for number, seconds in enumerate(takes)}
+    expected = []
+    for minute in range(1, 9):
+        firing.lanes.clock.advance_to(firing.begun + minute * MINUTE + late[minute - 1])
+        fired = firing.fire(minute)
+        if not firing.ended or firing.ended[-1] <= firing.begun + minute * MINUTE:
+            expected.append(fired)
+        firing.lanes.run_until_idle()
+
+    assert firing.started == expected

@@ -1,0 +1,144 @@
+"""The emulated EventBridge Scheduler: what it sends, when, and what it does with what can't be sent."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from lanes.schedule_times import at_expression
+from local.scheduler import SchedulerEmulator
+
+REGION = "eu-central-1"
+TARGET = "arn:aws:scheduler:::aws-sdk:sqs:sendMessage"
+ROLE = "arn:aws:iam::123456789012:role/sender"
+
+
+class Machine:
+    """A queue, a dead-letter queue, and schedules whose clock is set by hand."""
+
+    def __init__(self):
+        self.sqs = boto3.client("sqs", region_name=REGION)
+        self.scheduler = boto3.client("scheduler", region_name=REGION)
+        fifo = {"FifoQueue": "true"}
+        self.url = self.sqs.create_queue(QueueName="lane.fifo", Attributes=fifo)["QueueUrl"]
+        self.undelivered = self.sqs.create_queue(QueueName="undelivered")["QueueUrl"]
+        self.now = datetime.now(UTC)
+        self.emulator = SchedulerEmulator(scheduler=self.scheduler, sqs=self.sqs, clock=lambda: self.now)
+
+    def add(self, expression, *, name="one", url=None, **settings):
+        """Create a schedule that sends its time."""
+        time = "<aws.scheduler.scheduled-time>"
+        call = {
+            "QueueUrl": url or self.url,
+            "MessageBody": f"{name} {time}",
+            "MessageGroupId": name,
+            "MessageDeduplicationId": f"{name}@{time}",
+        }
+        arn = "arn:aws:sqs:eu-central-1:123456789012:undelivered"
+        self.scheduler.create_schedule(
+            Name=name,
+            ScheduleExpression=expression,
+            FlexibleTimeWindow={"Mode": "OFF"},
+            Target={
+                "Arn": TARGET,
+                "RoleArn": ROLE,
+                "Input": json.dumps(call),
+                "DeadLetterConfig": {"Arn": arn},
+            },
+            **settings,
+        )
+
+    def look(self, later=timedelta(0)):
+        """Let time pass, let the emulator look, and return the new bodies in the queue."""
+        self.now += later
+        self.emulator.send_due()
+        return self.take(self.url)
+
+    def take(self, url):
+        """Return and delete the messages of a queue."""
+        found = self.sqs.receive_message(
+            QueueUrl=url, MaxNumberOfMessages=10, MessageAttributeNames=["All"]
+        ).get("Messages", [])
+        for one in found:
+            self.sqs.delete_message(QueueUrl=url, ReceiptHandle=one["ReceiptHandle"])
+        return [one["Body"] for one in found]
+
+
+@pytest.fixture
+def machine():
+    """Give one on moto."""
+    with mock_aws():
+        yield Machine()
+
+
+def test_a_rate_sends_after_each_period(machine):
+    """Named by the scheduled time, whenever the emulator looks."""
+    machine.add("rate(5 minutes)")
+    created = machine.scheduler.get_schedule(Name="one")["CreationDate"]
+
+    assert machine.look() == []
+    sent = machine.look(timedelta(minutes=5, seconds=30))
+    assert sent == [f"one {created.astimezone(UTC) + timedelta(minutes=5):%Y-%m-%dT%H:%M:%SZ}"]
+    assert machine.look(timedelta(seconds=1)) == []
+
+
+def test_what_was_missed_is_not_made_up_for(machine):
+    """One message after a long pause, as after a stop of the platform."""
+    machine.add("cron(* * * * ? *)")
+    machine.look()
+
+    assert len(machine.look(timedelta(minutes=10))) == 1
+    assert len(machine.look(timedelta(minutes=1))) == 1
+
+
+def test_a_message_for_later_is_sent_once_and_its_schedule_goes(machine):
+    """As `ActionAfterCompletion` asks."""
+    moment = machine.now + timedelta(minutes=1)
+    machine.add(at_expression(moment), ActionAfterCompletion="DELETE")
+
+    assert machine.look(timedelta(seconds=30)) == []
+    assert len(machine.look(timedelta(seconds=31))) == 1
+    assert machine.scheduler.list_schedules()["Schedules"] == []
+    assert machine.look(timedelta(minutes=1)) == []
+
+
+def test_a_schedule_that_is_off_sends_nothing_and_starts_anew(machine):
+    """A deploy or a command switches it on."""
+    machine.add("rate(1 minute)", State="DISABLED")
+    assert machine.look(timedelta(minutes=3)) == []
+
+    settings = machine.scheduler.get_schedule(Name="one")
+    kept = {key: settings[key] for key in ("Name", "ScheduleExpression", "FlexibleTimeWindow", "Target")}
+    machine.scheduler.update_schedule(**kept, State="ENABLED")
+
+    assert len(machine.look(timedelta(minutes=1))) == 1
+
+
+def test_what_cannot_be_sent_is_in_the_dead_letter_queue_with_the_reason(machine):
+    """The others are sent."""
+    gone = machine.url.replace("lane", "gone")
+    machine.add("rate(1 minute)", name="gone", url=gone)
+    machine.add("rate(1 minute)", name="good")
+
+    assert len(machine.look(timedelta(minutes=1, seconds=1))) == 1
+    (letter,) = machine.sqs.receive_message(QueueUrl=machine.undelivered, MessageAttributeNames=["All"])[
+        "Messages"
+    ]
+    assert json.loads(letter["Body"])["QueueUrl"] == gone
+    assert "NonExistentQueue" in letter["MessageAttributes"]["ERROR_CODE"]["StringValue"]
+
+
+def test_another_target_is_named_in_the_log(machine, caplog):
+    """Instead of a silence that looks like a schedule at work."""
+    machine.scheduler.create_schedule(
+        Name="function",
+        ScheduleExpression="rate(1 minute)",
+        FlexibleTimeWindow={"Mode": "OFF"},
+        Target={"Arn": "arn:aws:lambda:eu-central-1:123456789012:function:f", "RoleArn": ROLE},
+    )
+
+    machine.look(timedelta(minutes=2))
+
+    assert "function:f is not emulated" in caplog.text
