@@ -92,7 +92,9 @@ class Outcome:
         """Return the outcome with the rest of its delay."""
         if not self.since or self.delay is None:
             return self
-        return dataclasses.replace(self, delay=max(0, math.floor(self.since + self.delay - now)), since=0.0)
+        left = self.since + self.delay - now
+        # Not late, and not at once: tried twice in a row, a few messages would look like those that are to blame.
+        return dataclasses.replace(self, delay=max(1, math.floor(left)) if left > 0 else 0, since=0.0)
 
 
 BEHIND = Outcome(delay=0, reason=Reason.BEHIND)

@@ -168,8 +168,8 @@ def test_an_entry_that_changes_meanwhile_is_the_one_that_is_kept():
 
 
 def test_a_delay_that_began_before_the_settlement_is_shorter_then():
-    """Rounded down, not late for the moment at which it ends."""
+    """Rounded down, not late for the moment at which it ends, but not to nothing before that."""
     outcome = Outcome(delay=8, since=100.0)
 
-    assert [outcome.at(now).delay for now in (100.0, 101.5, 108.0, 200.0)] == [8, 6, 0, 0]
+    assert [outcome.at(now).delay for now in (100.0, 101.5, 107.5, 108.0, 200.0)] == [8, 6, 1, 0, 0]
     assert Outcome(delay=8).at(200.0).delay == 8
