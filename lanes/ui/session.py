@@ -74,6 +74,8 @@ class Session:
                     made.overrides,
                     made.holds,
                 )
+                if made.deployment.scheduler is not None:
+                    _ = made.schedules
                 self._operations = made
             return self._operations
 

@@ -92,6 +92,7 @@ class LaneRoutes:
             "who": who,
             "writes": CURRENT.get().may_write,
             "outbox": self._outbox_name(),
+            "schedules": self._session.operations.deployment.scheduler is not None,
             "engine": config.consumer.engine,
             "lanes": [{"name": lane.name, "threshold": lane.threshold} for lane in config.lanes],
         }

@@ -1,14 +1,17 @@
-"""Routes about messages: dead letters, the outbox, overrides and held groups."""
+"""Routes about messages: dead letters, the outbox, overrides, held groups and schedules."""
 
 from __future__ import annotations
 
 import itertools
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from lanes.errors import ConfigurationError
 from lanes.operate.dead_letters.listing import DeadLetterFilter, list_dead_letters
 from lanes.operate.dead_letters.rows import details_of, row_of
+from lanes.operate.schedules import read
 from lanes.outbox.entry import WAITING
+from lanes.scheduled import LATER, PERIODIC
 from lanes.ui.api import dead_letters, entries
 
 if TYPE_CHECKING:
@@ -46,6 +49,7 @@ class MessageRoutes:
             "entry": self.entry,
             "overrides": self.overrides,
             "overrides_met": self.overrides_met,
+            "schedules": self.schedules,
         }
 
     def dead_letters(self, fields: Fields) -> dict[str, Any]:
@@ -134,3 +138,12 @@ class MessageRoutes:
         """Count the messages that each active override has met; reads the log of the function."""
         notes: list[str] = []
         return {"met": self._session.operations.overrides_met(note=notes.append), "notes": notes}
+
+    def schedules(self, _fields: Fields) -> dict[str, Any]:
+        """Return the periodic messages, and the messages for later, the next one first."""
+        calls, now = self._session.operations.schedules, datetime.now(UTC)
+        later = [one.later_row() for one in read(calls, LATER, limit=LISTED)]
+        return {
+            "periodic": [one.row(now) for one in read(calls, PERIODIC)],
+            "later": sorted(later, key=lambda row: str(row["not_before"])),
+        }

@@ -1,4 +1,4 @@
-// Move: change waiting work in lanes and outbox, and list overrides and held groups.
+// Move: change waiting work in lanes and outbox, and list overrides, held groups and schedules.
 
 import { ask } from "./calls.js";
 import { offer } from "./change.js";
@@ -10,14 +10,19 @@ import { faultBox, faultOf } from "./fault.js";
 let view = null;
 
 export function enter(main, { target, query }) {
-  view = { target, overrides: el("div", { class: "stack-of" }) };
+  view = { target, overrides: el("div", { class: "stack-of" }), schedules: el("div", { class: "stack-of" }) };
   if (target.writes) main.append(moving(target, query));
   main.append(el("section", { class: "panel", "aria-labelledby": "overrides-title" },
     el("div", { class: "panel-head" }, el("h2", { id: "overrides-title" }, "Overrides and holds"),
       el("p", { class: "quiet" }, "An override changes messages when they are next received.")),
     view.overrides));
+  if (target.schedules) main.append(el("section", { class: "panel", "aria-labelledby": "schedules-title" },
+    el("div", { class: "panel-head" }, el("h2", { id: "schedules-title" }, "Later and again"),
+      el("p", { class: "quiet" }, "EventBridge Scheduler sends these, up to a minute after their time.")),
+    view.schedules));
   if (!target.writes) main.prepend(el("h1", { class: "hidden-text" }, "Move"));
   read();
+  if (target.schedules) readSchedules();
 }
 
 export function leave() {
@@ -74,6 +79,19 @@ async function read() {
   }
 }
 
+async function readSchedules() {
+  const mine = view;
+  try {
+    const { periodic, later } = await ask("schedules");
+    mine.schedules.replaceChildren(
+      table(PERIODIC, periodic, { caption: "Periodic messages", empty: "There is no periodic message." }),
+      el("h3", {}, "Messages for later"),
+      table(LATER, later, { caption: "Messages for later, the next one first", empty: "No message for later waits." }));
+  } catch (error) {
+    mine.schedules.replaceChildren(faultBox(faultOf(error)));
+  }
+}
+
 /** The log of moved messages may be long, so the list is shown before it is read. */
 async function countMet(cells) {
   let met = {};
@@ -105,6 +123,24 @@ const HELD = [
   { title: "since", kind: "when", value: (row) => row.since, cell: (row) => moment(row.since) },
   { title: "more dead letters", kind: "number", cell: (row) => String(row.behind) },
   { title: "ends", cell: (row) => (row.state === "releasing" ? "after the last redriven message" : "at a redrive or release") },
+];
+
+const PERIODIC = [
+  { title: "schedule", heads: true, cell: (row) => row.name },
+  { title: "state", cell: (row) => el("span", { class: `chip ${row.state === "on" ? "good" : "warn"}` }, row.state) },
+  { title: "kind", cell: (row) => row.kind },
+  { title: "expression", cell: (row) => `${row.expression} ${row.timezone}` },
+  { title: "group", kind: "id", cell: (row) => row.group },
+  { title: "last", kind: "when", cell: (row) => row.last },
+  { title: "next", kind: "when", cell: (row) => row.next },
+];
+
+const LATER = [
+  { title: "not before", kind: "when", cell: (row) => row.not_before },
+  { title: "kind", heads: true, cell: (row) => row.kind },
+  { title: "id", kind: "id", cell: (row) => row.id },
+  { title: "group", kind: "id", cell: (row) => row.group },
+  { title: "priority", kind: "number", cell: (row) => String(row.priority) },
 ];
 
 const CANCELLED = [
