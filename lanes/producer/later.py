@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Protocol
 
 from lanes.errors import AwsError, MessageTooLargeError
+from lanes.message import RUN
 from lanes.producer.report import SendReport, SentMessage, UnsentMessage
 from lanes.schedule_times import at_expression, at_time
 from lanes.scheduled import LARGEST_INPUT_BYTES, later_name, target_input
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 LATEST = timedelta(days=366)
 """Beyond it a time is a mistake rather than a plan, and a message outlives the code that understands it."""
+LATEST_OF_RUN = timedelta(days=30)
+"""For a member of a run, whose record is kept for 45 days."""
 NO_SCHEDULER = (
     "not_before needs EventBridge Scheduler, and this deployment has none: write scheduler = true in lanes.toml and "
     "deploy, or use an outbox, which needs none"
@@ -63,7 +66,7 @@ def call_of(item: Outgoing, deployment: Deployment) -> str:
             item.body,
             message.message_group_id,
             message.message_deduplication_id,
-            {},
+            {RUN: item.run} if item.run else {},
         ),
         ensure_ascii=False,
         separators=(",", ":"),

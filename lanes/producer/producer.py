@@ -16,7 +16,7 @@ from lanes.errors import ConfigurationError, MessageError, MessageTooLargeError,
 from lanes.message import CLAIMED_AT, LARGEST_BODY_BYTES, RUN, Message, expiry_of, size_bytes, time_of
 from lanes.priority import PriorityRules, priority_to_send
 from lanes.producer.dispatch import Dispatch, Pacing
-from lanes.producer.later import LATEST, NO_SCHEDULER, call_of, schedule
+from lanes.producer.later import LATEST, LATEST_OF_RUN, NO_SCHEDULER, call_of, schedule
 from lanes.producer.order import SendOrder
 from lanes.producer.outgoing import BatchSender, Outgoing
 from lanes.producer.report import RefusedMessagesError, SendReport, SentMessage
@@ -230,7 +230,7 @@ class Producer:
             progress: receives the number of messages that SQS has accepted so far, after each call.
             claimed_at: epoch seconds at which a relay claimed them; an operator's change of that time means them too.
             run: the mark of a run; `Run.send_many` passes its own.
-            not_before: as in `send`; the messages join their groups when they are due.
+            not_before: as in `send`; the messages join their groups when they are due. At most 30 days ahead in a run.
 
         Returns:
             One record for each message, in the order given.
@@ -242,7 +242,7 @@ class Producer:
         """
         if concurrency < 1:
             raise ValueError(f"concurrency is {concurrency}; must be at least 1")
-        due = None if not_before is None else self._due(not_before)
+        due = None if not_before is None else self._due(not_before, LATEST_OF_RUN if run else LATEST)
         items = self._prepared(messages, claimed_at=claimed_at, run=run, is_later=due is not None)
         if due is None or self._later is None:
             report = self._dispatched(
@@ -336,9 +336,9 @@ class Producer:
         )
         return dispatch.run(items, should_stop=should_stop)
 
-    def _due(self, not_before: datetime | timedelta) -> float | None:
+    def _due(self, not_before: datetime | timedelta, latest: timedelta) -> float | None:
         """Return the time of messages for later; None if it is past, so that they are sent now."""
-        due = time_of(not_before, self._clock(), latest=LATEST)
+        due = time_of(not_before, self._clock(), latest=latest)
         if due <= self._clock():
             return None
         if self._later is None:

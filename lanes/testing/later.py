@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
-from lanes.message import Message
+from lanes.message import RUN, Message
 from lanes.producer.outgoing import SendEntry
 from lanes.schedule_times import at_time
 
@@ -50,6 +50,7 @@ class MemoryLater:
             body=call["MessageBody"],
             message_group_id=call["MessageGroupId"],
             message_deduplication_id=call["MessageDeduplicationId"],
+            run=call.get("MessageAttributes", {}).get(RUN, {}).get("StringValue", ""),
         )
         return self._kept.setdefault(name, _Kept(expression, call["QueueUrl"], entry)).expression
 

@@ -11,6 +11,7 @@ from lanes import Consumer, Message
 from lanes.config import LanesConfig
 from lanes.errors import AwsError, ConfigurationError, InvalidMessageError, MessageTooLargeError
 from lanes.producer import PartialSendError, Producer, RefusedMessagesError
+from lanes.runs import State
 from lanes.testing import InMemoryLanes
 
 MINUTE = timedelta(minutes=1)
@@ -143,6 +144,31 @@ def test_a_deployment_without_a_scheduler_says_what_to_do():
 
     with pytest.raises(ConfigurationError, match="write scheduler = true"):
         producer.send("x", 1, not_before=MINUTE)
+
+
+def test_members_of_a_run_for_later_are_followed_to_their_end():
+    """It is sealed with them, and open until they are handled."""
+    made = Handled()
+    with made.lanes.producer.run("nov", expected=10) as run:
+        run.send_many([Message(kind="x", data=1, id="now")])
+        run.send_many([Message(kind="x", data=2, id="later")], not_before=timedelta(hours=1))
+    table = made.lanes._stack.runs
+    made.lanes.run_until_idle()
+    assert (made.ids, table.head("nov").state) == (["now"], State.SEALED)
+
+    made.lanes.run_for(timedelta(hours=2))
+    assert (made.ids, table.head("nov").state) == (["now", "later"], State.ENDED)
+
+
+def test_a_member_of_a_run_beyond_its_record_is_refused():
+    """Its end could not be written."""
+    lanes = Handled().lanes
+
+    with (
+        pytest.raises(InvalidMessageError, match="at most 30 days ahead"),
+        lanes.producer.run("nov", expected=1) as run,
+    ):
+        run.send_many([Message(kind="x", data=1, id="a")], not_before=timedelta(days=31))
 
 
 class Refusing:
