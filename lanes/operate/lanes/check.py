@@ -90,13 +90,17 @@ class Check:
     def _queues(self, lane: Lane) -> None:
         urls = self._deployment.queues[lane.name]
         subject, dead_subject = f"{lane.name} queue", f"{lane.name} dead-letter queue"
-        right = "sqs:GetQueueAttributes on it"
-        queue = self._findings.ask(subject, partial(self._state.queue, urls.url), right=right)
+        ask = partial(
+            self._findings.ask,
+            right="sqs:GetQueueAttributes on it",
+            if_gone=queue_rules.GONE if urls.existing else rules.DEPLOY,
+        )
+        queue = ask(subject, partial(self._state.queue, urls.url))
         if queue is not None:
             found = f"hides for {queue.get('VisibilityTimeout')} s, keeps {queue_rules.kept_for(queue)}"
             self._findings.expect(subject, found, self._queue_problems(lane, queue))
             self._uses(CONSUMES, queue)
-        dead = self._findings.ask(dead_subject, partial(self._state.queue, urls.dead_letter_url), right=right)
+        dead = ask(dead_subject, partial(self._state.queue, urls.dead_letter_url))
         if dead is not None:
             problems = (
                 queue_rules.existing_queue_problems(dead)

@@ -76,7 +76,14 @@ class Findings:
         if not problems:
             self.ok(subject, found)
 
-    def ask(self, subject: str, read: Callable[[], T], *, right: str) -> T | None:
+    def ask(
+        self,
+        subject: str,
+        read: Callable[[], T],
+        *,
+        right: str,
+        if_gone: str = "deploy the stack again: cdk deploy",
+    ) -> T | None:
         """
         Read a part; if that fails, add a finding and return None.
 
@@ -84,13 +91,14 @@ class Findings:
             subject: the part.
             read: reads it.
             right: the required IAM action.
+            if_gone: the next step if it does not exist.
         """
         try:
             return read()
         except AwsError as error:
             # A missing resource is a finding; any other error leaves the question open.
             if any(word in error.code for word in GONE):
-                self.wrong("missing", subject, f"does not exist ({error.code})", "deploy the stack again")
+                self.wrong("missing", subject, f"does not exist ({error.code})", if_gone)
             else:
                 denied = any(word in error.code for word in DENIED)
                 advice = f"the caller needs {right}" if denied else f"try again; it needs {right}"

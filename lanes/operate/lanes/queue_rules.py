@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from lanes.config import Lane, LanesConfig
 
 OWNER = "change it where the queue is defined; the stack only uses it"
+GONE = (
+    "restore it where it was defined, or correct `existing` or `dead_letter_queues` of LaneQueues and deploy"
+)
 SECONDS_OF_A_DAY = 86_400
 
 

@@ -308,6 +308,21 @@ def test_the_older_function_beside_the_lanes_is_named_and_not_compared():
     assert codes == ["mapping_count", "mapping_count", "several_functions"]
 
 
+def test_an_existing_queue_that_is_gone_is_not_a_matter_of_deploying_again():
+    """The stack would not make it."""
+    deployed = Deployed()
+    deployed.errors = {"queue": "AWS.SimpleQueueService.NonExistentQueue"}
+
+    found = [one for one in Check(deployment=ON_EXISTING, state=deployed).run() if one.code == "missing"]
+
+    assert [(one.subject, "correct `existing`" in one.advice) for one in found] == [
+        ("HIGH queue", True),
+        ("HIGH dead-letter queue", True),
+        ("MAIN queue", False),
+        ("MAIN dead-letter queue", False),
+    ]
+
+
 @pytest.mark.parametrize("key", ["1234abcd", "arn:aws:kms:eu-central-1:123456789012:key/1234abcd"])
 def test_a_missing_right_on_the_key_of_a_queue_is_found(key):
     """Every receive would fail with an access error; the app has to know the key."""
