@@ -11,7 +11,7 @@ from lanes.cli.arguments import DryRun, operations_of
 from lanes.cli.printing import say, show_one, show_rows
 from lanes.cli.target import target_of
 from lanes.operate.history.audit import audited
-from lanes.operate.schedules import later_named, periodic_named, read, send_now
+from lanes.operate.schedules import later_named, later_rows, periodic_named, read, send_now
 from lanes.scheduled import LATER, PERIODIC
 
 SOURCE = "lanes send"
@@ -84,14 +84,11 @@ def list_scheduled(
     *,
     limit: Annotated[int, typer.Option(min=1, help="List at most this many; each takes a call.")] = 100,
 ) -> None:
-    """List messages for later, the next one first. Those of an outbox are in `lanes outbox list`."""
-    calls = operations_of(context).schedules
-    rows = [one.later_row() for one in read(calls, LATER, limit=limit)]
-    show_rows(
-        target_of(context),
-        sorted(rows, key=lambda row: row["not_before"]),
-        empty="no message for later waits",
-    )
+    """List messages for later by their times. Those of an outbox are in `lanes outbox list`."""
+    rows, has_more = later_rows(operations_of(context).schedules, limit=limit)
+    show_rows(target_of(context), rows, empty="no message for later waits")
+    if has_more:
+        say(f"more than {limit} wait, and the next ones may not be among these; give a higher --limit")
 
 
 @scheduled.command()

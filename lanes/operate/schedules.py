@@ -101,9 +101,9 @@ def _text(moment: datetime | None) -> str:
     return "" if moment is None else f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
-def read(calls: ScheduleCalls, prefix: str, *, limit: int | None = None) -> Iterator[Scheduled]:
+def read(calls: ScheduleCalls, prefix: str) -> Iterator[Scheduled]:
     """Read the schedules whose names begin so, by name; those that are gone meanwhile, or not ours, are left out."""
-    for name in islice(calls.names(prefix), limit):
+    for name in calls.names(prefix):
         found = _read(calls, name, prefix)
         if found is not None:
             yield found
@@ -121,6 +121,13 @@ def _read(calls: ScheduleCalls, name: str, prefix: str) -> Scheduled | None:
     except (KeyError, ValueError, TypeError, MessageDecodeError):
         return None
     return Scheduled(name=name.removeprefix(prefix), settings=settings, call=call, message=message)
+
+
+def later_rows(calls: ScheduleCalls, *, limit: int) -> tuple[list[dict[str, Any]], bool]:
+    """Return messages for later as rows, by their times, and whether there are more; Scheduler lists them by name."""
+    found = list(islice(read(calls, LATER), limit + 1))
+    rows = sorted((one.later_row() for one in found[:limit]), key=lambda row: str(row["not_before"]))
+    return rows, len(found) > limit
 
 
 def periodic_named(calls: ScheduleCalls, name: str) -> Scheduled:

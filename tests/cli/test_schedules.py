@@ -141,6 +141,18 @@ def test_send_at_schedules_a_message_and_the_list_has_it(typed, desk):
     assert desk.taken() == []
 
 
+def test_a_list_that_is_cut_says_so(typed, desk):
+    """Scheduler lists by name, so the next ones may be left out."""
+    for hours in (3, 1, 2):
+        desk.producer.send("mail", 1, id=f"in-{hours}", not_before=timedelta(hours=hours))
+
+    assert [row["id"] for row in typed.json("scheduled", "list")] == ["in-1", "in-2", "in-3"]
+    cut = typed("scheduled", "list", "--limit", "2", "--output", "json")
+    assert len(json.loads(cut.stdout)) == 2
+    assert "more than 2 wait" in cut.stderr
+    assert "more than" not in typed("scheduled", "list", "--limit", "3").stderr
+
+
 def test_a_message_for_later_is_cancelled(typed, desk):
     """By its id, which is then unknown."""
     desk.producer.send("mail", 1, id="a", not_before=timedelta(hours=1))

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from lanes.errors import ConfigurationError
 from lanes.operate.dead_letters.listing import DeadLetterFilter, list_dead_letters
 from lanes.operate.dead_letters.rows import details_of, row_of
-from lanes.operate.schedules import read
+from lanes.operate.schedules import later_rows, read
 from lanes.outbox.entry import WAITING
-from lanes.scheduled import LATER, PERIODIC
+from lanes.scheduled import PERIODIC
 from lanes.ui.api import dead_letters, entries
 
 if TYPE_CHECKING:
@@ -140,10 +140,11 @@ class MessageRoutes:
         return {"met": self._session.operations.overrides_met(note=notes.append), "notes": notes}
 
     def schedules(self, _fields: Fields) -> dict[str, Any]:
-        """Return the periodic messages, and the messages for later, the next one first."""
+        """Return the periodic messages, the messages for later, and whether there are more of those."""
         calls, now = self._session.operations.schedules, datetime.now(UTC)
-        later = [one.later_row() for one in read(calls, LATER, limit=LISTED)]
+        later, has_more = later_rows(calls, limit=LISTED)
         return {
             "periodic": [one.row(now) for one in read(calls, PERIODIC)],
-            "later": sorted(later, key=lambda row: str(row["not_before"])),
+            "later": later,
+            "has_more": has_more,
         }

@@ -82,11 +82,12 @@ async function read() {
 async function readSchedules() {
   const mine = view;
   try {
-    const { periodic, later } = await ask("schedules");
+    const { periodic, later, has_more: hasMore } = await ask("schedules");
     mine.schedules.replaceChildren(
       table(PERIODIC, periodic, { caption: "Periodic messages", empty: "There is no periodic message." }),
       el("h3", {}, "Messages for later"),
-      table(LATER, later, { caption: "Messages for later, the next one first", empty: "No message for later waits." }));
+      table(LATER, later, { caption: "Messages for later, by their times", empty: "No message for later waits." }),
+      hasMore ? el("p", { class: "quiet" }, `More than ${later.length} wait; lanes scheduled list --limit shows them all.`) : "");
   } catch (error) {
     mine.schedules.replaceChildren(faultBox(faultOf(error)));
   }
