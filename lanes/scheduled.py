@@ -33,7 +33,7 @@ SEND_MESSAGE = "scheduler:::aws-sdk:sqs:sendMessage"
 """
 Scheduler's universal target for SQS, without `arn:` and the partition.
 
-# AWS: its templated target takes no deduplication id (aws-facts of "Universal targets", Scheduler User Guide).
+# AWS: its templated target for SQS takes a group and no deduplication id (Scheduler API, "SqsParameters").
 """
 LARGEST_INPUT_BYTES = 256 * 1024
 """# AWS: the quota of a target's input (EventBridge Scheduler, CreateSchedule)."""

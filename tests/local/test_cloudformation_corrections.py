@@ -247,6 +247,52 @@ def test_a_mapping_follows_updates_and_is_deleted_with_the_template(stack):
     assert functions.list_event_source_mappings()["EventSourceMappings"] == []
 
 
+def _schedule(**properties):
+    return {
+        "Type": "AWS::Scheduler::Schedule",
+        "Properties": {
+            "Name": "s-nightly",
+            "GroupName": {"Ref": "Group"},
+            "ScheduleExpression": "rate(1 hour)",
+            "FlexibleTimeWindow": {"Mode": "OFF"},
+            "Target": {
+                "Arn": "arn:aws:scheduler:::aws-sdk:sqs:sendMessage",
+                "RoleArn": {"Fn::GetAtt": ["Role", "Arn"]},
+            },
+            **properties,
+        },
+    }
+
+
+def test_a_schedule_follows_updates_and_leaves_with_the_template(stack):
+    """Its group has a name of its own; the schedules of other groups stay."""
+    rest = {"Role": ROLE, "Group": {"Type": "AWS::Scheduler::ScheduleGroup"}}
+    stack.create({**rest, "Schedule": _schedule()}, {"Arn": {"Fn::GetAtt": ["Group", "Arn"]}})
+    scheduler, group = stack.client("scheduler"), stack.physical_id("Group")
+    scheduler.create_schedule(
+        Name="m-later",
+        GroupName=group,
+        ScheduleExpression="at(2030-01-01T00:00:00)",
+        FlexibleTimeWindow={"Mode": "OFF"},
+        Target={
+            "Arn": "arn:aws:scheduler:::aws-sdk:sqs:sendMessage",
+            "RoleArn": "arn:aws:iam::1:role/r",
+            "Input": "{}",
+        },
+    )
+    assert stack.outputs()["Arn"].endswith(f":schedule-group/{group}")
+    assert scheduler.get_schedule(Name="s-nightly", GroupName=group)["State"] == "ENABLED"
+
+    stack.update({**rest, "Schedule": _schedule(ScheduleExpression="rate(2 hours)", State="DISABLED")})
+    changed = scheduler.get_schedule(Name="s-nightly", GroupName=group)
+    stack.update(rest)
+
+    assert (changed["ScheduleExpression"], changed["State"]) == ("rate(2 hours)", "DISABLED")
+    assert [one["Name"] for one in scheduler.list_schedules(GroupName=group)["Schedules"]] == ["m-later"]
+    stack.cloudformation.delete_stack(StackName=STACK)
+    assert scheduler.list_schedules(NamePrefix="m-later")["Schedules"] == []
+
+
 REFUSED_MAPPINGS = [
     ({"BatchSize": 11}, {}, "InvalidParameterValueException", "BatchSize 11 exceeds 10"),
     ({"MaximumBatchingWindowInSeconds": 1}, {}, "InvalidParameterValueException", "Batching window"),
