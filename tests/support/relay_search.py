@@ -19,7 +19,7 @@ from greenlet import getcurrent, greenlet
 from lanes.config import LanesConfig
 from lanes.errors import OutboxStoreError
 from lanes.outbox.dynamodb.store import DynamoDBOutboxStore
-from lanes.outbox.entry import FINISHED, chain_of
+from lanes.outbox.entry import FINISHED, WAITING, chain_of
 from lanes.outbox.relay import Relay, RelayContext
 from lanes.outbox.sql.store import SqlOutboxStore
 from lanes.producer.report import INTERRUPTED, PartialSendError, SentMessage, UnsentMessage
@@ -194,7 +194,12 @@ class RecordedStore:
         return claim
 
     def settle(self, marks, *, owner, now):
-        """Mark."""
+        """Mark; what returns untried at the deadline of its claim is free before its lock would have ended."""
+        for mark in marks:
+            if mark.state in WAITING:
+                # Before the call: it may die with some of them written.
+                claim = self._world.found.claims[mark.entry.id][-1]
+                claim.locked_until = min(claim.locked_until, self._world.clock())
         return self._store.settle(marks, owner=owner, now=now)
 
 

@@ -21,7 +21,9 @@ PARTS = (
 
 def operations():
     """Give operations without anything behind them."""
-    return SimpleNamespace(deployment=SimpleNamespace(config=LanesConfig()), **dict.fromkeys(PARTS, object()))
+    return SimpleNamespace(
+        deployment=SimpleNamespace(config=LanesConfig(), scheduler=None), **dict.fromkeys(PARTS, object())
+    )
 
 
 def without_outbox():
