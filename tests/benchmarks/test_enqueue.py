@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.deep
+@pytest.mark.nightly
 def test_the_last_line_has_the_figures():
     """One JSON object; a single turn is too short for the exact ratios, so only their size is looked at."""
     command = [sys.executable, "-m", "benchmarks.enqueue", "--json", "--repeats", "1"]

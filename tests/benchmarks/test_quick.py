@@ -15,6 +15,8 @@ pytestmark = pytest.mark.deep
 ROOT = Path(__file__).resolve().parents[2]
 # These have tests of their own, or take longer.
 ELSEWHERE = {"enqueue", "outbox", "wait", "wait-pull", "soak"}
+LONGEST = {"away", "away-pull", "loads-pull"}
+"""Each takes over a minute also at small sizes."""
 
 
 @functools.cache
@@ -32,7 +34,13 @@ def told(*arguments):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize("name", sorted(set(TARGETS) - ELSEWHERE))
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.nightly) if name in LONGEST else name
+        for name in sorted(set(TARGETS) - ELSEWHERE)
+    ],
+)
 def test_it_finds_what_it_is_held_to(name):
     """A target without its figure would be missed for the wrong reason."""
     line = quick(name)
