@@ -23,7 +23,7 @@ settings.register_profile(
 settings.register_profile(
     "deep",
     settings.get_profile("quick"),
-    max_examples=1_500,
+    max_examples=1_000,
     stateful_step_count=100,
     suppress_health_check=list(HealthCheck),
 )
