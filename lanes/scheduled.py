@@ -45,7 +45,7 @@ _UNSET = datetime(1, 1, 1, tzinfo=UTC)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scheduler:
     """
-    What a stack has of EventBridge Scheduler.
+    The parts of EventBridge Scheduler in a stack.
 
     Attributes:
         group: name of its schedule group.

@@ -12,15 +12,14 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExec
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lanes.producer.outgoing import Accepted, BatchSender, Outgoing, Refused, SendEntry
 from lanes.producer.report import INTERRUPTED, SendReport, UnsentMessage
 from lanes.retries import RetryPolicy
-from lanes.trace_context import xray_header
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from lanes.producer.order import SendOrder
+    from lanes.producer.outgoing import Accepted, BatchSender, Outgoing, Refused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,18 +142,7 @@ class Dispatch:
                 self._calls[future] = (order, batch)
 
     def _call(self, lane: str, batch: Sequence[Outgoing]) -> Answers:
-        entries = [
-            SendEntry(
-                entry_id=str(position),
-                body=item.body,
-                message_group_id=item.message.message_group_id,
-                message_deduplication_id=item.message.message_deduplication_id,
-                trace_header=xray_header(item.message.traceparent),
-                claimed_at=item.claimed_at,
-                run=item.run,
-            )
-            for position, item in enumerate(batch)
-        ]
+        entries = [item.entry(str(position)) for position, item in enumerate(batch)]
         answers = self._sqs.send_batch(self._queue_urls[lane], entries)
         return {
             item.index: answers[str(position)]

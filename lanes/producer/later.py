@@ -6,22 +6,23 @@ The name of the schedule comes from the message's identity, so a message that is
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Protocol
 
-from lanes.errors import AwsError, MessageTooLargeError
-from lanes.message import RUN
-from lanes.producer.report import SendReport, SentMessage, UnsentMessage
+from lanes.errors import AwsError
+from lanes.fault_codes import Cause, cause_of
+from lanes.message import RUN, Message
+from lanes.producer.outgoing import Accepted, Refused
 from lanes.schedule_times import at_expression, at_time
-from lanes.scheduled import LARGEST_INPUT_BYTES, later_name, target_input
+from lanes.scheduled import later_name, target_input
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from lanes.config.deployment import Deployment
-    from lanes.producer.outgoing import Outgoing
+    from lanes.producer.outgoing import SendEntry
+    from lanes.producer.report import SentMessage
 
 LATEST = timedelta(days=366)
 """Beyond it a time is a mistake rather than a plan, and a message outlives the code that understands it."""
@@ -52,75 +53,56 @@ class Later(Protocol):
         """
 
 
-def call_of(item: Outgoing, deployment: Deployment) -> str:
+class LaterSender:
     """
-    Return the parameters of SendMessage for a message, as JSON.
-
-    Raises:
-        MessageTooLargeError: they are larger than Scheduler takes.
-    """
-    message = item.message
-    call = json.dumps(
-        target_input(
-            deployment.queues[deployment.config.lane_for(message.priority or 0).name].url,
-            item.body,
-            message.message_group_id,
-            message.message_deduplication_id,
-            {RUN: item.run} if item.run else {},
-        ),
-        ensure_ascii=False,
-        separators=(",", ":"),
-    )
-    size = len(call.encode())
-    if size > LARGEST_INPUT_BYTES:
-        raise MessageTooLargeError(size_bytes=size, limit_bytes=LARGEST_INPUT_BYTES)
-    return call
-
-
-def schedule(
-    items: Sequence[Outgoing], *, at: float, deployment: Deployment, later: Later, concurrency: int
-) -> SendReport:
-    """
-    Schedule messages, and report each; the order of a group is that in which they become due.
+    A `BatchSender` that schedules messages for one time in place of sending them.
 
     Args:
-        items: the messages.
-        at: epoch seconds before which none is sent.
-        deployment: the lanes.
         later: creates the schedules.
-        concurrency: maximum number of calls in flight.
+        at: epoch seconds before which no message is sent.
     """
-    expression = at_expression(datetime.fromtimestamp(at, UTC))
 
-    def create(item: Outgoing) -> SentMessage | AwsError:
-        name = later_name(item.message.identity)
-        try:
-            held = later.create(name, expression=expression, target=call_of(item, deployment))
-        except AwsError as error:
-            return error
-        lane = deployment.config.lane_for(item.message.priority or 0).name
-        return SentMessage(
-            id=item.message.id, lane=lane, message_id="", sequence_number="", not_before=at_time(held)
-        )
+    def __init__(self, later: Later, *, at: float) -> None:
+        self._later = later
+        self._expression = at_expression(datetime.fromtimestamp(at, UTC))
+        self._held: dict[str, str] = {}
 
-    if concurrency == 1:
-        answers = [create(item) for item in items]
-    else:
-        with ThreadPoolExecutor(concurrency, thread_name_prefix="lanes-later") as executor:
-            answers = list(executor.map(create, items))
-    errors = [(item, one) for item, one in zip(items, answers, strict=True) if isinstance(one, AwsError)]
-    return SendReport(
-        sent=[one for one in answers if isinstance(one, SentMessage)],
-        unsent=[_unsent(item, error, deployment) for item, error in errors],
-        cause=errors[0][1] if errors else None,
+    def send_batch(self, queue_url: str, entries: Sequence[SendEntry]) -> Mapping[str, Accepted | Refused]:
+        """Schedule up to ten messages; a fault of all of them, such as a missing right, fails the call."""
+        answers: dict[str, Accepted | Refused] = {}
+        for entry in entries:
+            name = later_name(Message.from_body(entry.body).identity)
+            try:
+                self._held[name] = self._later.create(
+                    name, expression=self._expression, target=call_of(queue_url, entry)
+                )
+            except AwsError as error:
+                if not error.retryable and cause_of(error.code) is not Cause.OTHER and not answers:
+                    raise
+                # Without an answer of AWS there is none here either: it may have been scheduled.
+                if error.answered:
+                    answers[entry.entry_id] = Refused(
+                        code=error.code, reason=str(error), retryable=error.retryable
+                    )
+            else:
+                answers[entry.entry_id] = Accepted(message_id=name, sequence_number="")
+        return answers
+
+    def with_times(self, sent: Sequence[SentMessage]) -> list[SentMessage]:
+        """Return the scheduled messages with their times; they have no ids of SQS."""
+        return [
+            dataclasses.replace(one, message_id="", not_before=at_time(self._held[one.message_id]))
+            for one in sent
+        ]
+
+
+def call_of(queue_url: str, entry: SendEntry) -> str:
+    """Return the parameters of SendMessage for a message, as JSON."""
+    call = target_input(
+        queue_url,
+        entry.body,
+        entry.message_group_id,
+        entry.message_deduplication_id,
+        {RUN: entry.run} if entry.run else {},
     )
-
-
-def _unsent(item: Outgoing, error: AwsError, deployment: Deployment) -> UnsentMessage:
-    return UnsentMessage(
-        message=item.message,
-        lane=deployment.config.lane_for(item.message.priority or 0).name,
-        reason=str(error),
-        code=error.code,
-        maybe_sent=not error.answered,
-    )
+    return json.dumps(call, ensure_ascii=False, separators=(",", ":"))

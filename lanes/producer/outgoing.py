@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from lanes.fault_codes import Cause, cause_of, is_about_message
+from lanes.trace_context import xray_header
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,6 +31,18 @@ class Outgoing:
     alone: bool = False
     claimed_at: float | None = None
     run: str = ""
+
+    def entry(self, entry_id: str) -> SendEntry:
+        """Return it as an entry of a batch call."""
+        return SendEntry(
+            entry_id=entry_id,
+            body=self.body,
+            message_group_id=self.message.message_group_id,
+            message_deduplication_id=self.message.message_deduplication_id,
+            trace_header=xray_header(self.message.traceparent),
+            claimed_at=self.claimed_at,
+            run=self.run,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

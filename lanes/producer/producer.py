@@ -16,10 +16,11 @@ from lanes.errors import ConfigurationError, MessageError, MessageTooLargeError,
 from lanes.message import CLAIMED_AT, LARGEST_BODY_BYTES, RUN, Message, expiry_of, size_bytes, time_of
 from lanes.priority import PriorityRules, priority_to_send
 from lanes.producer.dispatch import Dispatch, Pacing
-from lanes.producer.later import LATEST, LATEST_OF_RUN, NO_SCHEDULER, call_of, schedule
+from lanes.producer.later import LATEST, LATEST_OF_RUN, NO_SCHEDULER, LaterSender, call_of
 from lanes.producer.order import SendOrder
 from lanes.producer.outgoing import BatchSender, Outgoing
 from lanes.producer.report import RefusedMessagesError, SendReport, SentMessage
+from lanes.scheduled import LARGEST_INPUT_BYTES
 from lanes.source import program_source
 from lanes.trace_context import current_traceparent
 
@@ -51,7 +52,7 @@ class Producer:
         source: CloudEvents source of the messages that `send` creates; by default the name of this program.
         pacing: retries, concurrency, time and chance.
         runs: returns the table of runs.
-        later: returns what schedules messages for later; None if the deployment has nothing for it.
+        later: returns the calls that schedule messages for later; None if the deployment has no scheduler.
         clock: returns the time in epoch seconds, from which durations count.
     """
 
@@ -180,7 +181,7 @@ class Producer:
             traceparent: W3C trace context to pass on; by default the current one, if any.
             expires: no handler gets the message after this time, or so long from now; by default always one does.
             not_before: it is sent at this time, or so long from now, by EventBridge Scheduler, which is up to a
-                minute late; at most 366 days ahead. What is past is sent now.
+                minute late; at most 366 days ahead. A time in the past means now.
 
         Raises:
             ConfigurationError: `not_before` is given, and the deployment has no scheduler.
@@ -244,13 +245,16 @@ class Producer:
             raise ValueError(f"concurrency is {concurrency}; must be at least 1")
         due = None if not_before is None else self._due(not_before, LATEST_OF_RUN if run else LATEST)
         items = self._prepared(messages, claimed_at=claimed_at, run=run, is_later=due is not None)
-        if due is None or self._later is None:
-            report = self._dispatched(
-                items, concurrency=concurrency, should_stop=should_stop, progress=progress
-            )
-        else:
-            later = self._later()
-            report = schedule(items, at=due, deployment=self.deployment, later=later, concurrency=concurrency)
+        later = None if due is None or self._later is None else LaterSender(self._later(), at=due)
+        report = self._dispatched(
+            items,
+            concurrency=concurrency,
+            should_stop=should_stop,
+            progress=progress,
+            sqs=later or self._sqs,
+        )
+        if later is not None:
+            report = replace(report, sent=later.with_times(report.sent))
         if report.unsent:
             raise report.error() from report.cause
         return report.sent
@@ -301,7 +305,7 @@ class Producer:
 
     def forward(self, items: Sequence[Outgoing]) -> SendReport:
         """Send bodies as they are, each to the lane of its message's priority, and report every one."""
-        return self._dispatched(items, concurrency=CONCURRENCY)
+        return self._dispatched(items, concurrency=CONCURRENCY, sqs=self._sqs)
 
     def _dispatched(
         self,
@@ -310,6 +314,7 @@ class Producer:
         concurrency: int,
         should_stop: Callable[[], bool] = lambda: False,
         progress: Callable[[int], object] | None = None,
+        sqs: BatchSender,
     ) -> SendReport:
         concurrency = min(concurrency, self._pacing.max_concurrency or concurrency)
         lanes: dict[str, list[Outgoing]] = defaultdict(list)
@@ -329,7 +334,7 @@ class Producer:
         dispatch = Dispatch(
             orders,
             queue_urls={name: queues.url for name, queues in self.deployment.queues.items()},
-            sqs=self._sqs,
+            sqs=sqs,
             concurrency=concurrency if len(items) > 1 else 1,
             pacing=self._pacing,
             progress=progress,
@@ -358,13 +363,19 @@ class Producer:
             try:
                 items.append(self._outgoing(index, message, claimed_at, run))
                 if is_later:
-                    call_of(items[-1], self.deployment)
+                    self._check_call(items[-1])
             except MessageError as error:
                 refusals.append((index, message, error))
         # All are checked before the first call: half of a refused list in the queues would be hard to mend.
         if refusals:
             raise RefusedMessagesError(refusals)
         return items
+
+    def _check_call(self, item: Outgoing) -> None:
+        lane = self.deployment.config.lane_for(item.message.priority or 0).name
+        size = size_bytes(call_of(self.deployment.queues[lane].url, item.entry("")))
+        if size > LARGEST_INPUT_BYTES:
+            raise MessageTooLargeError(size_bytes=size, limit_bytes=LARGEST_INPUT_BYTES)
 
     def _outgoing(self, index: int, message: Message, claimed_at: float | None, run: str) -> Outgoing:
         priority = priority_to_send(message, self._rules)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lanes import Consumer, Message
 from lanes.config import LanesConfig
 from lanes.errors import AwsError, ConfigurationError, InvalidMessageError, MessageTooLargeError
-from lanes.producer import PartialSendError, Producer, RefusedMessagesError
+from lanes.producer import Pacing, PartialSendError, Producer, RefusedMessagesError
 from lanes.runs import State
 from lanes.testing import InMemoryLanes
 
@@ -63,7 +63,7 @@ def test_no_message_starts_before_its_time_nor_twice(sends, engine):
 
 
 def test_it_joins_its_group_when_it_is_due():
-    """What was sent meanwhile comes first."""
+    """Messages sent meanwhile come first."""
     made = Handled()
     made.lanes.producer.send("x", 1, id="later", group="g", not_before=MINUTE)
     made.lanes.producer.send("x", 2, id="now", group="g")
@@ -171,40 +171,107 @@ def test_a_member_of_a_run_beyond_its_record_is_refused():
         run.send_many([Message(kind="x", data=1, id="a")], not_before=timedelta(days=31))
 
 
-class Refusing:
-    """Refuses the messages with an even number in their data."""
+class Faulty:
+    """Fails for some messages, by their data: never answers, throttles twice, or refuses."""
 
     def __init__(self):
-        self.created = []
+        self.created, self.calls = [], []
 
     def create(self, name, *, expression, target):
         """Create it or fail as AWS does."""
         data = json.loads(json.loads(target)["MessageBody"])["data"]
-        if data % 2 == 0:
-            raise AwsError(
-                operation="CreateSchedule", code="ThrottlingException", retryable=True, answered=bool(data)
-            )
+        self.calls.append(data)
+        if data == "silent":
+            raise error_of("ReadTimeoutError", answered=False)
+        if data == "throttled" and self.calls.count(data) < 3:
+            raise error_of("ThrottlingException")
+        if data == "refused":
+            raise error_of("ValidationException", retryable=False)
+        if data == "forbidden":
+            raise error_of("AccessDeniedException", retryable=False)
         self.created.append(name)
         return expression
 
 
-@pytest.mark.parametrize("concurrency", [1, 4])
-def test_what_could_not_be_scheduled_is_in_the_error(concurrency):
-    """With whether it may have been; sending those again schedules each once."""
-    lanes, later = Handled().lanes, Refusing()
+def error_of(code, *, retryable=True, answered=True):
+    """Return the error of a call."""
+    return AwsError(operation="CreateSchedule", code=code, retryable=retryable, answered=answered)
+
+
+def faulty(**more):
+    """Return a producer over a faulty Scheduler, whose pauses take no time, and that Scheduler."""
+    lanes, later = Handled().lanes, Faulty()
+    pacing = Pacing(clock=lanes.clock, pause=lanes.clock.advance, jitter=lambda: 0.5, **more)
     producer = Producer(
-        deployment=lanes.deployment, sqs=lanes._sender, later=lambda: later, clock=lanes.clock
+        deployment=lanes.deployment, sqs=lanes._sender, later=lambda: later, clock=lanes.clock, pacing=pacing
     )
-    messages = [Message(kind="x", data=number) for number in range(5)]
+    return producer, later
+
+
+@pytest.mark.parametrize("first", ["ok", "silent", "throttled", "refused"])
+def test_what_could_not_be_scheduled_is_in_the_error(first):
+    """With whether it may have been; what AWS throttles is tried again, and the others are scheduled."""
+    producer, later = faulty(max_concurrency=1)
+    order = [first, *(data for data in ("ok", "silent", "throttled", "refused") if data != first)]
+    messages = {data: Message(kind="x", data=data) for data in order}
 
     with pytest.raises(PartialSendError) as raised:
-        producer.send_many(messages, not_before=MINUTE, concurrency=concurrency)
+        producer.send_many(messages.values(), not_before=MINUTE)
 
-    failed = [(one.message.data, one.code, one.maybe_sent) for one in raised.value.failed]
-    assert failed == [
-        (0, "ThrottlingException", True),
-        (2, "ThrottlingException", False),
-        (4, "ThrottlingException", False),
-    ]
-    assert [one.id for one in raised.value.sent] == [messages[1].id, messages[3].id]
+    failed = {one.message.data: one.maybe_sent for one in raised.value.failed}
+    assert failed.keys() == {"silent", "refused"}
+    assert failed["silent"]
+    assert {one.id for one in raised.value.sent} == {messages["ok"].id, messages["throttled"].id}
+    assert all(one.not_before for one in raised.value.sent)
     assert len(later.created) == 2
+
+
+def test_a_missing_right_is_found_with_the_first_call():
+    """A thousand more would fail as well."""
+    producer, later = faulty(max_concurrency=1)
+
+    with pytest.raises(PartialSendError) as raised:
+        producer.send_many([Message(kind="x", data="forbidden") for _ in range(1000)], not_before=MINUTE)
+
+    assert len(raised.value.failed) == 1000
+    assert len(later.calls) == 1
+
+
+def test_progress_and_a_stop_reach_messages_for_later():
+    """As those that are sent now."""
+    producer, later = faulty(max_concurrency=1)
+    counted = []
+
+    with pytest.raises(PartialSendError) as raised:
+        producer.send_many(
+            [Message(kind="x", data="ok") for _ in range(100)],
+            not_before=MINUTE,
+            progress=counted.append,
+            should_stop=lambda: len(later.created) >= 30,
+        )
+
+    assert counted == [10, 20, 30]
+    assert {one.code for one in raised.value.failed} == {"Interrupted"}
+    assert (len(raised.value.sent), len(raised.value.failed)) == (30, 70)
+
+
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_an_interrupt_makes_no_more_calls_and_lists_what_was_scheduled(concurrency):
+    """Ctrl-C in the middle of a thousand."""
+    producer, later = faulty()
+    create = later.create
+
+    def interrupted(name, **call):
+        if len(later.created) == 25:
+            raise KeyboardInterrupt
+        return create(name, **call)
+
+    later.create = interrupted
+    with pytest.raises(KeyboardInterrupt) as raised:
+        producer.send_many(
+            [Message(kind="x", data="ok") for _ in range(1000)], not_before=MINUTE, concurrency=concurrency
+        )
+
+    listed = raised.value.__cause__
+    assert len(listed.sent) + len(listed.failed) == 1000
+    assert len(later.created) < 100
