@@ -11,7 +11,9 @@ from lanes.cli.arguments import DryRun, operations_of
 from lanes.cli.printing import say, show_one, show_rows
 from lanes.cli.target import target_of
 from lanes.operate.history.audit import audited
+from lanes.operate.schedules import cancel as cancel_later
 from lanes.operate.schedules import later_named, later_rows, periodic_named, read, send_now
+from lanes.runs import Ends
 from lanes.scheduled import LATER, PERIODIC
 
 SOURCE = "lanes send"
@@ -45,7 +47,7 @@ def pause(context: typer.Context, name: Name, *, dry_run: DryRun = False) -> Non
 
 @app.command()
 def resume(context: typer.Context, name: Name, *, dry_run: DryRun = False) -> None:
-    """Start a paused schedule again; what was due meanwhile is not made up for."""
+    """Start a paused schedule again; the messages that were due meanwhile are not sent."""
     _switch(context, name, enabled=True, dry_run=dry_run)
 
 
@@ -101,7 +103,9 @@ def cancel(context: typer.Context, message: Id, *, dry_run: DryRun = False) -> N
         say(f"would cancel {found.message.id}, due at {row['not_before']}")
     else:
         with audited(operations.audit, "scheduled cancel", found.message.id, details=row) as details:
-            details["was_there"] = operations.schedules.delete(LATER + found.name)
+            producer = operations.producer(source=SOURCE)
+            ends = Ends(table=operations.runs, announce=lambda message: producer.send_many([message]))
+            details["was_there"] = cancel_later(found, operations.schedules, ends)
         if not details["was_there"]:
             say(f"{found.message.id} was sent in this moment; cancel it with `lanes cancel`")
     show_one(target_of(context), row)

@@ -122,7 +122,8 @@ def _carry_out(
     target, operations = target_of(context), operations_of(context)
     sending = Sending(lines, config=operations.deployment.config)
     if dry_run:
-        say(f"would send {len(lines)} messages")
+        time = "" if not_before is None else f" at {not_before.isoformat(timespec='seconds')}"
+        say(f"would send {len(lines)} messages{time}")
         by_lane = is_file and target.output is Output.TABLE
         rows = sending.planned_by_lane() if by_lane else sending.planned()
         show_rows(target, rows, empty="there is no message to send")

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from lanes.config.table import nearest
 from lanes.errors import ConfigurationError, MessageDecodeError
-from lanes.message import Message, size_bytes, sqs_id
+from lanes.message import RUN, Message, size_bytes, sqs_id
 from lanes.producer.outgoing import Outgoing
+from lanes.runs import End, Ends, Mark
 from lanes.schedule_times import at_time, last_time, next_time
 from lanes.scheduled import LATER, PERIODIC, SCHEDULED_TIME
 
@@ -50,16 +51,21 @@ class Scheduled:
     One schedule.
 
     Attributes:
-        name: without what tells periodic ones from the others.
+        name: without the beginning that separates periodic ones from the others.
         settings: as GetSchedule has them.
         call: the parameters of SendMessage.
-        message: what it sends; the id of a periodic one has a place for its time.
+        message: the message that it sends; the id of a periodic one has a place for its time.
     """
 
     name: str
     settings: dict[str, Any]
     call: dict[str, Any]
     message: Message
+
+    @property
+    def run(self) -> str:
+        """The mark of the run that its message belongs to; empty for none."""
+        return str(self.call.get("MessageAttributes", {}).get(RUN, {}).get("StringValue", ""))
 
     @property
     def is_on(self) -> bool:
@@ -102,7 +108,7 @@ def _text(moment: datetime | None) -> str:
 
 
 def read(calls: ScheduleCalls, prefix: str) -> Iterator[Scheduled]:
-    """Read the schedules whose names begin so, by name; those that are gone meanwhile, or not ours, are left out."""
+    """Read the schedules whose names begin so, by name, without those that are gone meanwhile or not ours."""
     for name in calls.names(prefix):
         found = _read(calls, name, prefix)
         if found is not None:
@@ -164,6 +170,22 @@ def later_named(calls: ScheduleCalls, name: str) -> Scheduled:
     return same[0]
 
 
+def cancel(scheduled: Scheduled, calls: ScheduleCalls, ends: Ends) -> bool:
+    """
+    Cancel a message for later; return False if it was sent in this moment.
+
+    Args:
+        scheduled: the message.
+        calls: the schedules.
+        ends: records its end if it is a member of a run, which would never end without it.
+    """
+    mark = Mark.parse(scheduled.run)
+    if mark is not None:
+        # Before the deletion, as of every end; if it was sent after all, its own end has priority over this one.
+        ends.record(mark, scheduled.message.identity, End.CANCELLED)
+    return calls.delete(LATER + scheduled.name)
+
+
 def send_now(scheduled: Scheduled, producer: Forwarder, *, now: datetime) -> str:
     """
     Send the message of a schedule now, and return its id; a periodic one is named by this time.
@@ -177,7 +199,8 @@ def send_now(scheduled: Scheduled, producer: Forwarder, *, now: datetime) -> str
         Message.from_body(body, group=scheduled.call["MessageGroupId"]),
         deduplication_id=scheduled.call["MessageDeduplicationId"].replace(SCHEDULED_TIME, at),
     )
-    report = producer.forward([Outgoing(index=0, message=message, body=body, size_bytes=size_bytes(body))])
+    item = Outgoing(index=0, message=message, body=body, size_bytes=size_bytes(body), run=scheduled.run)
+    report = producer.forward([item])
     if report.unsent:
         raise report.error() from report.cause
     return message.id

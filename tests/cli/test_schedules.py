@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime, timedelta
+from random import Random
 from types import SimpleNamespace
 
 import boto3
@@ -10,11 +11,13 @@ from moto import mock_aws
 
 from lanes.aws.queues.sending import SqsSender
 from lanes.aws.scheduler import SchedulerCalls
+from lanes.aws.table.runs import DynamoDBRuns
 from lanes.cli import schedules as verbs
 from lanes.cli import send as send_verb
 from lanes.config import Schedule
 from lanes.message import Message
 from lanes.operate import schedules as rows
+from lanes.operate.runs import read_progress
 from lanes.producer import Producer
 from lanes.scheduled import PERIODIC, Scheduler, expression_of, occurrence
 from tests.support.operating import Trail, make_deployment
@@ -40,9 +43,15 @@ def desk(monkeypatch):
 
         def producer(*, source="test"):
             sender = SqsSender.to_lanes(deployment, sqs)
-            return Producer(deployment=deployment, sqs=sender, source=source, later=lambda: calls)
+            return Producer(
+                deployment=deployment, sqs=sender, source=source, later=lambda: calls, runs=lambda: runs
+            )
 
-        operations = SimpleNamespace(schedules=calls, audit=trail, producer=producer, deployment=deployment)
+        dynamodb = boto3.client("dynamodb", region_name=REGION)
+        runs = DynamoDBRuns(table=deployment.table, client=dynamodb)
+        operations = SimpleNamespace(
+            schedules=calls, audit=trail, producer=producer, deployment=deployment, runs=runs
+        )
         for module in (verbs, send_verb):
             monkeypatch.setattr(module, "operations_of", lambda _context: operations)
         url = deployment.queues["MEDIUM"].url
@@ -69,7 +78,13 @@ def desk(monkeypatch):
                 Message.from_body(one["Body"], group=one["Attributes"]["MessageGroupId"]) for one in found
             ]
 
-        yield SimpleNamespace(calls=calls, trail=trail, producer=producer(), taken=taken)
+        def marks():
+            found = sqs.receive_message(QueueUrl=url, MessageAttributeNames=["All"]).get("Messages", [])
+            return [one["MessageAttributes"]["lanes.run"]["StringValue"] for one in found]
+
+        yield SimpleNamespace(
+            marks=marks, calls=calls, trail=trail, producer=producer(), taken=taken, runs=runs
+        )
 
 
 def test_the_list_has_the_next_time_in_utc(typed, desk):
@@ -141,6 +156,14 @@ def test_send_at_schedules_a_message_and_the_list_has_it(typed, desk):
     assert desk.taken() == []
 
 
+def test_a_dry_run_says_when_it_would_be_sent(typed, desk):
+    """And schedules nothing."""
+    done = typed("send", "mail", "--at", "2030-01-01T00:00Z", "--dry-run")
+
+    assert "would send 1 messages at 2030-01-01T00:00:00+00:00" in done.stderr
+    assert typed.json("scheduled", "list") == []
+
+
 def test_a_list_that_is_cut_says_so(typed, desk):
     """Scheduler lists by name, so the next ones may be left out."""
     for hours in (3, 1, 2):
@@ -162,6 +185,19 @@ def test_a_message_for_later_is_cancelled(typed, desk):
 
     assert [row["id"] for row in typed.json("scheduled", "list")] == ["b"]
     assert "has the id 'a'" in typed("scheduled", "cancel", "a").stderr
+
+
+def test_members_of_a_run_are_ended_by_a_cancel_and_keep_their_mark_when_they_are_sent(typed, desk):
+    """Without that the run would stay open for ever."""
+    with desk.producer.run("nov", expected=2) as run:
+        run.send_many([Message(kind="mail", data=1, id=one) for one in "ab"], not_before=timedelta(hours=1))
+    typed.json("scheduled", "cancel", "a")
+    typed.json("scheduled", "send-now", "b")
+    head = desk.runs.head("nov")
+    progress = read_progress(desk.runs, head, random=Random(0))
+
+    assert (progress.counts.cancelled, progress.left) == (1, 1)
+    assert desk.marks() == [head.mark.text]
 
 
 def test_a_message_for_later_is_sent_now(typed, desk):
