@@ -18,7 +18,6 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_event_sources as event_sources
 from aws_cdk import aws_logs as logs
-from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from lanes.outbox.telemetry import RelayMetric
@@ -27,7 +26,6 @@ from .alarms.cloudwatch import add_alarms
 from .alarms.outbox import outbox_rules
 from .alarms.rule import Severity
 from .alarms.runbook import RUNBOOK
-from .findings import acknowledge
 from .function.lambda_function import (
     METRICS_NAMESPACE,
     FunctionProps,
@@ -36,6 +34,7 @@ from .function.lambda_function import (
     own_variables,
 )
 from .parameter import deployment_document
+from .queues.failures import add_failure_queue
 from .queues.lane_queues import LaneQueues
 from .tables.ledger import Ledger
 from .tables.outbox import OutboxTable
@@ -118,7 +117,7 @@ class Outbox(Construct):
         self.table = OutboxTable(
             self, "Entries", encryption_key=encryption_key, removal_policy=removal_policy
         )
-        self.failures = self._add_failures(removal_policy)
+        self.failures = add_failure_queue(self, "Failures", removal_policy)
         self.log_group = logs.LogGroup(self, "Logs", retention=log_retention, removal_policy=removal_policy)
         document = deployment_document(queues=queues, ledger=ledger, outbox=self.table)
         self.function = add_function(
@@ -174,19 +173,6 @@ class Outbox(Construct):
             statistic=statistic,
             period=Duration.seconds(int(period.total_seconds())),
         )
-
-    def _add_failures(self, removal_policy: RemovalPolicy) -> sqs.Queue:
-        queue = sqs.Queue(
-            self,
-            "Failures",
-            encryption=sqs.QueueEncryption.SQS_MANAGED,
-            enforce_ssl=True,
-            retention_period=Duration.days(14),
-            removal_policy=removal_policy,
-        )
-        for finding in ("Serverless::Serverless-SQSRedrivePolicy", "AwsSolutions::AwsSolutions-SQS3"):
-            acknowledge(queue, finding, "It is a failure destination itself and needs no dead-letter queue")
-        return queue
 
     def _add_mapping(self) -> lambda_.EventSourceMapping:
         self.table.grant_stream(self.function)

@@ -34,7 +34,7 @@ def deployment_document(
         queues: The queues of the lanes.
         ledger: The table of the consumer.
         outbox: The table of the outbox, or None.
-        scheduler: What the stack has of EventBridge Scheduler, or None.
+        scheduler: The group, role and queue of EventBridge Scheduler, or None.
 
     Returns:
         JSON for use in a template.

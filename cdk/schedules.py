@@ -1,11 +1,10 @@
-"""Schedules: what EventBridge Scheduler needs to send to the lanes, and the periodic messages of the configuration."""
+"""Schedules: the group and role of EventBridge Scheduler, and the periodic messages of the configuration."""
 
 import json
 
-from aws_cdk import Duration, RemovalPolicy, Stack
+from aws_cdk import RemovalPolicy, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_scheduler as scheduler
-from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from lanes.config import Schedule
@@ -20,7 +19,8 @@ from lanes.scheduled import (
     occurrence,
 )
 
-from .findings import acknowledge, acknowledge_wildcard
+from .findings import acknowledge_wildcard
+from .queues.failures import add_failure_queue
 from .queues.lane_queues import LaneQueues
 
 SCHEDULER = "scheduler.amazonaws.com"
@@ -65,7 +65,7 @@ class Schedules(Construct):
         removal_policy: RemovalPolicy = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
     ) -> None:
         super().__init__(scope, construct_id)
-        self.undelivered = self._add_undelivered(removal_policy)
+        self.undelivered = add_failure_queue(self, "Undelivered", removal_policy)
         # Without a name of its own: CloudFormation's can't clash with that of a group that was kept.
         self.group = scheduler.CfnScheduleGroup(self, "Group")
         self.group.apply_removal_policy(removal_policy)
@@ -100,21 +100,6 @@ class Schedules(Construct):
                 conditions={"StringEquals": {"iam:PassedToService": SCHEDULER}},
             )
         )
-
-    def _add_undelivered(self, removal_policy: RemovalPolicy) -> sqs.Queue:
-        # AWS: a dead-letter queue of Scheduler is a standard queue (Scheduler User Guide, "Configuring a dead-letter
-        # queue").
-        queue = sqs.Queue(
-            self,
-            "Undelivered",
-            encryption=sqs.QueueEncryption.SQS_MANAGED,
-            enforce_ssl=True,
-            retention_period=Duration.days(14),
-            removal_policy=removal_policy,
-        )
-        for finding in ("Serverless::Serverless-SQSRedrivePolicy", "AwsSolutions::AwsSolutions-SQS3"):
-            acknowledge(queue, finding, "It is a dead-letter queue itself and needs no other")
-        return queue
 
     def _add_role(self, queues: LaneQueues) -> iam.Role:
         # AWS: only schedules of this group may use the role (Scheduler User Guide, "Confused deputy prevention").

@@ -34,8 +34,8 @@ class PriorityLanesStack(Stack):
     Outputs: ``LanesParameter``, ``TableName``, ``ConsumerFunctionName``, and for each lane ``<lane>QueueUrl`` and
     ``<lane>DeadLetterQueueUrl``. With ``engine = "pull"`` there is ``BellQueueUrl``. With ``enabled = true`` in
     ``[outbox]`` of the configuration the stack has an outbox, and the outputs ``OutboxTableName`` and
-    ``OutboxRelayFunctionName``. With ``[[schedules]]``, or ``scheduler = true``, it has what EventBridge Scheduler
-    needs to send to the lanes.
+    ``OutboxRelayFunctionName``. With ``[[schedules]]``, or ``scheduler = true``, it has a
+    schedule group and a role for EventBridge Scheduler.
 
     Example:
         >>> PriorityLanesStack(

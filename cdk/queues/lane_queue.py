@@ -129,7 +129,7 @@ class LaneQueue(Construct):
         return grant if self.bell is None else grant.combine(self.bell.grant_ring(grantee))
 
     def grant_deliver(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Let a service of AWS, which can't ring the bell, send to this lane; it raises what ``grant_send`` does."""
+        """Let a service of AWS, which can't ring the bell, send to this lane; errors as of ``grant_send``."""
         return self._granted(self.queue, grantee, ["sqs:SendMessage"], key_actions=SENDING)
 
     def grant_consume(self, grantee: iam.IGrantable) -> iam.Grant:
