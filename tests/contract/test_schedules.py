@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from lanes import Consumer
 from lanes.config import LanesConfig, Schedule
+from lanes.errors import AwsError
 from lanes.scheduled import SCHEDULED_TIME, occurrence
 from lanes.testing import InMemoryLanes
 
@@ -115,6 +116,27 @@ def test_one_that_failed_is_tried_again_and_not_dropped():
     firing.lanes.run_until_idle()
     firing.lanes.clock.advance_to(firing.begun + 3 * MINUTE)
     second = firing.fire(3)
+    firing.lanes.run_until_idle()
+
+    assert firing.started == [first, second, second]
+
+
+@pytest.mark.parametrize("calls", [1, 3])
+def test_one_that_ran_since_the_table_was_away_is_not_dropped_after_its_failure(calls, monkeypatch):
+    """Its reading failed, so it ran; the next reading would drop a message whose attempt has failed."""
+    firing = Firing(overlap="skip")
+    firing.takes, firing.fails = {1: 150.0}, {2}
+    ledger, asked = firing.lanes._stack.ledger, []
+    read = ledger.effect_done_at
+
+    def away(effect_id):
+        asked.append(effect_id)
+        if 1 < len(asked) <= 1 + calls:
+            raise AwsError(operation="GetItem", code="InternalServerError", retryable=True)
+        return read(effect_id)
+
+    monkeypatch.setattr(ledger, "effect_done_at", away)
+    first, second = firing.fire(1), firing.fire(2)
     firing.lanes.run_until_idle()
 
     assert firing.started == [first, second, second]

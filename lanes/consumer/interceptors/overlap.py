@@ -56,7 +56,7 @@ class _Occurrences(Interception):
             return None
         key = _key(message)
         self._keys[record.message_id] = key
-        if entry.attempts or entry.given_up or record.deduplication_id.startswith((MOVED, REDRIVEN)):
+        if entry.attempts or record.deduplication_id.startswith((MOVED, REDRIVEN)):
             return None
         try:
             done_at = self._feature.ledger.effect_done_at(key)
