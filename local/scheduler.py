@@ -65,7 +65,7 @@ class SchedulerEmulator(Repeated[timedelta]):
                 _logger.exception("the schedules could not be followed")
 
     def send_due(self) -> None:
-        """Follow the schedules as they are now, and send what is due."""
+        """Follow the schedules as they are now, and send the messages that are due."""
         now = self._clock()
         pages = self._scheduler.get_paginator("list_schedules").paginate()
         listed = {one["Arn"]: one for page in pages for one in page["Schedules"]}
@@ -88,7 +88,7 @@ class SchedulerEmulator(Repeated[timedelta]):
         )
         if due is None or due > now:
             return
-        # What was due while it was off, or more than once since the last look, is not made up for.
+        # Times while it was off, and all but one since the last look, are not made up for.
         known.until = now
         if settings["State"] == "ENABLED":
             self._fire(settings, due)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lanes.config.deployment import Deployment
     from lanes.scheduled import Scheduler
 
-# What UpdateSchedule takes: it replaces all of them (API_UpdateSchedule).
+# The settings of UpdateSchedule, which replaces all of them (API_UpdateSchedule).
 SETTINGS = (
     "Description",
     "ScheduleExpression",
@@ -34,7 +34,7 @@ class SchedulerCalls:
     Calls on the schedules of one group; every method raises `AwsError`.
 
     Args:
-        scheduler: what the stack has of EventBridge Scheduler.
+        scheduler: the stack's group, role and queue.
         client: its client.
     """
 
@@ -106,7 +106,7 @@ class SchedulerCalls:
 
 
 def later_of(deployment: Deployment, clients: Clients) -> Callable[[], SchedulerCalls] | None:
-    """Return what makes the calls of a deployment's scheduler; None if it has none."""
+    """Return a function that makes the calls to a deployment's scheduler; None if it has none."""
     scheduler = deployment.scheduler
     if scheduler is None:
         return None

@@ -49,7 +49,7 @@ class Deployment:
         table: name of the ledger's table.
         outbox: name of the outbox's table, or None if the stack has no outbox.
         bell: URL of the queue that starts invocations of the pull engine, or None if the stack has none.
-        scheduler: what the stack has of EventBridge Scheduler, or None if it has nothing.
+        scheduler: group, role and queue of EventBridge Scheduler, or None if the stack has none.
     """
 
     config: LanesConfig

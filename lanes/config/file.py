@@ -158,7 +158,7 @@ def _read(
 def _schedules(general: object, override: object, problems: list[str]) -> tuple[Schedule, ...]:
     if general == [] and override == []:
         return ()
-    # Not at a cold start of the function: what its stack sends, it need not know.
+    # Not at a cold start of the function, which has no schedules in its configuration.
     from lanes.config.schedule_tables import read_schedules
 
     return read_schedules(general, override, problems)

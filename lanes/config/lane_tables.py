@@ -67,7 +67,7 @@ def _default_tables() -> list[Mapping[str, Any]]:
 
 
 def named_tables(raw: object, where: str, problems: list[str]) -> list[Mapping[str, Any]]:
-    """Return a list of tables without what is not a table, which is a problem."""
+    """Return the tables of a list; any other value in it is a problem."""
     if not isinstance(raw, list):
         problems.append(f"{where}: must be a list of tables ([[{where}]]), not {describe(raw)}")
         return []

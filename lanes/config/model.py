@@ -72,7 +72,7 @@ class LanesConfig:
         Settings that the engine has no use for are left out.
 
         Args:
-            brief: omit the values that `from_dict` fills in by itself, and what the function has no use for.
+            brief: omit the values that `from_dict` fills in by itself, and the schedules.
         """
         omitted = without_effect(self.consumer)
         consumer = plain(self.consumer, without=omitted)

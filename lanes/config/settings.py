@@ -234,7 +234,7 @@ class Schedule:
         priority: of the messages; decides their lane.
         group: their message group; by default `schedule-<name>`, so that two never run at once.
         data: of the messages; any value that JSON can represent.
-        overlap: what happens to a message that is due before the last one is done: with `queue` it waits for its turn,
+        overlap: the treatment of a message that is due before the last one is done: with `queue` it waits for its turn,
             with `skip` it is dropped.
         enabled: whether it sends.
     """

@@ -64,7 +64,7 @@ class Runs:
         return True
 
     def _work(self, until: Callable[[], bool]) -> bool:
-        """Send what is due and run one invocation; return whether there was work."""
+        """Send the messages and entries that are due, and run one invocation; return whether there was work."""
         published = self._later.send_due() | self._relays.run()
         return self._source.step(until=until) or published
 

@@ -7,7 +7,7 @@ from moto.core.common_models import CloudFormationModel
 
 
 class _Named:
-    """What both resources have."""
+    """The common part of both resources."""
 
     def __init__(self, name: str, arn: str) -> None:
         self.name = name

@@ -194,7 +194,7 @@ class RecordedStore:
         return claim
 
     def settle(self, marks, *, owner, now):
-        """Mark; what returns untried at the deadline of its claim is free before its lock would have ended."""
+        """Mark; entries that return untried at the deadline of their claim are free before the lock ends."""
         for mark in marks:
             if mark.state in WAITING:
                 # Before the call: it may die with some of them written.

@@ -42,7 +42,7 @@ def queue_problems(queue: Mapping[str, str]) -> Problems:
 
 
 def existing_queue_problems(queue: Mapping[str, str]) -> Problems:
-    """Compare a queue that the stack does not define with what no lane can do without."""
+    """Compare a queue that the stack does not define with the needs of every lane."""
     problems = []
     if queue.get("FifoQueue") != "true":
         problems.append(Problem("queue_setting", "it is a standard queue; a lane needs FIFO queues", OWNER))
