@@ -20,7 +20,7 @@ from lanes.config.table import nearest
 from lanes.errors import ConfigurationError
 from lanes.operate.history.audit import audited
 from lanes.operate.history.descriptions import format_seconds
-from lanes.operate.runs import RunRate, read_progress
+from lanes.operate.runs import RunRate, rate_so_far, read_progress, row_of
 
 if TYPE_CHECKING:
     from lanes.aws.stack.operations import Operations
@@ -61,10 +61,7 @@ def show(context: typer.Context, run: Name, *, exact: Exact = False) -> None:
     Exit code 3: it has ended with dead letters, or was closed with messages left or before all were sent.
     """
     reading = _read(operations_of(context), run, exact=exact)
-    rate = RunRate()
-    rate.add(reading.head.opened_at, 0)
-    rate.add(reading.head.ended_at or time.time(), reading.ended)
-    _show(target_of(context), reading, rate)
+    _show(target_of(context), reading, rate_so_far(reading, time.time()))
     if reading.is_over and reading.has_failed:
         raise typer.Exit(ExitCode.NO)
 
@@ -177,22 +174,7 @@ def _rate_text(reading: Reading, rate: RunRate) -> str:
 
 
 def _show(target: Target, reading: Reading, rate: RunRate) -> None:
-    counts, eta = reading.counts, rate.eta(reading.left)
-    row: dict[str, Any] = {
-        "run": reading.head.name,
-        "state": reading.head.state.value,
-        "total": reading.head.total,
-        "done": counts.done,
-        "dead_lettered": counts.dead_lettered,
-        "cancelled": counts.cancelled,
-        "expired": counts.expired,
-        "left": reading.left,
-        "rate": None if rate.per_second is None else round(rate.per_second, 3),
-        "eta": None if reading.is_over or eta is None else round(eta),
-        "exact": reading.is_exact,
-        "error": reading.error,
-        "strangers": counts.strangers + counts.unassigned,
-    }
+    row = row_of(reading, rate)
     # People read an unknown ETA as one that is still to come; programs find every key.
     if reading.is_over and target.output is Output.TABLE:
         del row["eta"]

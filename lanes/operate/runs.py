@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lanes.runs import MEMBERS_PER_CHUNK, Counts, Head, State
 
@@ -90,6 +90,39 @@ class RunRate:
     def eta(self, left: int | None) -> float | None:
         """Return the seconds until none is left at this rate; None if that is not known."""
         return left / self.per_second if left is not None and self.per_second else None
+
+
+def rate_so_far(reading: Progress, now: float) -> RunRate:
+    """Return the rate of the whole time since a run was opened, up to its end or to a time in epoch seconds."""
+    rate = RunRate()
+    rate.add(reading.head.opened_at, 0)
+    rate.add(reading.head.ended_at or now, reading.ended)
+    return rate
+
+
+def row_of(reading: Progress, rate: RunRate) -> dict[str, Any]:
+    """
+    Return a reading as command and page show it.
+
+    `rate` is in members a second and `eta` in seconds; both are None where they are not known, as `total` and `left`
+    are before all members are. `error` is how far the counts may be off.
+    """
+    counts, eta = reading.counts, rate.eta(reading.left)
+    return {
+        "run": reading.head.name,
+        "state": reading.head.state.value,
+        "total": reading.head.total,
+        "done": counts.done,
+        "dead_lettered": counts.dead_lettered,
+        "cancelled": counts.cancelled,
+        "expired": counts.expired,
+        "left": reading.left,
+        "rate": None if rate.per_second is None else round(rate.per_second, 3),
+        "eta": None if reading.is_over or eta is None else round(eta),
+        "exact": reading.is_exact,
+        "error": reading.error,
+        "strangers": counts.strangers + counts.unassigned,
+    }
 
 
 def read_progress(table: RunTable, head: Head, *, random: Random, exact: bool = False) -> Progress:

@@ -73,6 +73,7 @@ class Session:
                     made.cloudwatch,
                     made.overrides,
                     made.holds,
+                    made.runs,
                 )
                 if made.deployment.scheduler is not None:
                     _ = made.schedules

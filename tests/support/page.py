@@ -17,7 +17,9 @@ import zipfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from lanes.aws.table.runs import DynamoDBRuns
 from lanes.outbox import Outbox
+from lanes.runs import End, Ends, Head
 from local.account import isolated_variables
 from local.deployed import make_client
 from tests.support.operating import STACK, drain, make_deployment
@@ -136,6 +138,25 @@ class Scene:
                     for number in range(start, min(start + 10, count))
                 ],
             )
+
+    def follow(self, name, *, total, **ends):
+        """Open and seal a run of so many messages, and give the first ones of them these ends."""
+        table = DynamoDBRuns(table=self.deployment.table, client=self.client("dynamodb"))
+        head = table.open_run(Head(name=name, chunks=1))
+        members = [number.to_bytes(8, "big") for number in range(total)]
+        table.fix_members(name, total=total, members="all")
+        table.seal_chunk(head.mark, 0, frozenset(members))
+        table.sealed(name)
+        for number, end in enumerate(end for end, count in ends.items() for _ in range(count)):
+            self.end(name, end, number)
+
+    def end(self, name, end, number):
+        """Give the message of a number an end in its run."""
+        table = DynamoDBRuns(table=self.deployment.table, client=self.client("dynamodb"))
+        mark = table.head(name).mark
+        Ends(table=table, announce=None).climb(
+            mark, 0, table.add_end(mark, 0, End(end), number.to_bytes(8, "big"))
+        )
 
     def write(self, kind, count, *, group=None, priority=0, prefix=None):
         """Put entries into the outbox; `group` makes one of a number."""

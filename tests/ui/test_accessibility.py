@@ -20,6 +20,7 @@ def _content(scene):
         scene.client("sqs"), scene.deployment, "MEDIUM", 2, groups=2, kind="axe.dead", error="ValueError: no"
     )
     scene.write("axe.waiting", 2, prefix="axe")
+    scene.follow("axe", total=4, done=2, dead_lettered=1)
     scene.log(
         (-60, {**YIELDED, "messages": [{**ME, "receive_count": 1}]}),
         (-50, {**FAILED, "error": "TimeoutError: slow"}),
@@ -30,6 +31,7 @@ def _content(scene):
 def lanes(tab):
     """The lanes with their waits."""
     expect(tab.locator("#waits tbody tr").first).to_be_visible()
+    expect(tab.locator("#runs tbody tr").first).to_be_visible()
     expect(tab.locator("svg.timeline")).to_contain_text("Inversion")
 
 

@@ -24,6 +24,7 @@ def filter_of(fields: Fields) -> DeadLetterFilter:
         kind=fields.text("kind"),
         group=fields.text("group"),
         reason=fields.text("reason"),
+        run=fields.text("run"),
         since=ago(fields, "since"),
         until=ago(fields, "until"),
         ids=tuple(fields.texts("ids")),

@@ -13,6 +13,7 @@ from lanes.operate.lanes.check import Check
 from lanes.ui.api.dead_letters import ago
 from lanes.ui.feed import CHOICES, Feed
 from lanes.ui.log import SessionLog
+from lanes.ui.runs import RunReadings
 from lanes.ui.user import CURRENT
 from lanes.ui.watch import Watch
 
@@ -60,6 +61,7 @@ class LaneRoutes:
         self._watch = Watch(read=readings.read, every=every)
         self._history = Cached(self._read_history, lasts=HISTORY_LASTS)
         self._work = Cached(self._read_work, lasts=WORK_LASTS)
+        self._runs = RunReadings(session)
         self._working = threading.Lock()
         self._tracing = threading.Lock()
         self._log = SessionLog(session)
@@ -73,6 +75,7 @@ class LaneRoutes:
             "lanes": self.lanes,
             "history": self.history,
             "work": self.work,
+            "runs": self.runs,
             "audit": self.audit,
             "trace": self.trace,
             "events": self.events,
@@ -109,6 +112,10 @@ class LaneRoutes:
         """Return waits by lane and kind, failures by error, running invocations and resources away."""
         with self._working:
             return self._work.get()
+
+    def runs(self, _fields: Fields) -> dict[str, Any]:
+        """Return the runs of the last days, the latest first, with the ends of their messages and their rates."""
+        return {"runs": self._runs.read()}
 
     def audit(self, fields: Fields) -> dict[str, Any]:
         """Return the changes of lanes and outbox that operators made, the latest first."""

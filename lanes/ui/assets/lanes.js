@@ -6,12 +6,14 @@ import { el } from "./dom.js";
 import { clock, count, duration, milliseconds, NOT_YET, rate, UNKNOWN } from "./format.js";
 import { BAR_BANDS, barsOf, pointsOf, Timeline } from "./timeline.js";
 import { faultBox, faultOf } from "./fault.js";
+import { Runs } from "./runs.js";
 import { awayLines, Work } from "./work.js";
 
 const WINDOWS = [[300, "5 min"], [900, "15 min"], [3600, "1 h"], [10800, "3 h"]];
 const MINUTE = 60;
 const SLOW = 30;
 const LOG_EVERY = 10;
+const RUNS_EVERY = 2;
 
 let view = null;
 
@@ -28,6 +30,8 @@ export function enter(main, { target, state, query }) {
     notes: el("div", { class: "notes" }),
     past: el("p", { class: "quiet" }),
     slowAt: 0,
+    runs: new Runs(),
+    runsAt: 0,
     work: new Work(target.lanes),
     waits: new Map(),
     workAt: 0,
@@ -38,6 +42,7 @@ export function enter(main, { target, state, query }) {
     el("section", { class: "panel", "aria-labelledby": "timeline-title" },
       el("div", { class: "panel-head" }, el("h2", { id: "timeline-title" }, "Timeline"), legend(), windows(state)),
       view.timeline.root, view.past),
+    view.runs.panel,
     ...view.work.panels);
 }
 
@@ -55,6 +60,7 @@ export function renew(state) {
   draw(state);
   if (Date.now() / 1000 - view.slowAt > SLOW) slowly(state);
   if (Date.now() / 1000 - view.workAt > LOG_EVERY) readWork(state);
+  if (Date.now() / 1000 - view.runsAt > RUNS_EVERY) readRuns();
 }
 
 /** Read the data that changes by the minute: CloudWatch's figures and the audit trail. */
@@ -88,6 +94,16 @@ async function readWork(state) {
     if (view !== mine) return;
     mine.work.fail(faultBox(faultOf(error)));
     mine.away.replaceChildren(el("p", { class: "quiet" }, "Note: resources away unknown: the log could not be read"));
+  }
+}
+
+async function readRuns() {
+  const mine = view;
+  mine.runsAt = Date.now() / 1000;
+  try {
+    mine.runs.show(await ask("runs"));
+  } catch (error) {
+    mine.runs.fail(faultBox(faultOf(error)));
   }
 }
 

@@ -16,6 +16,7 @@ PARTS = (
     "cloudwatch",
     "overrides",
     "holds",
+    "runs",
 )
 
 
