@@ -125,8 +125,12 @@ class Platform:
 
     @property
     def mappings(self) -> Mapping[str, EventSourceMappingEmulator]:
-        """Running mappings, by the name of their queue."""
-        return {mapping.queue_name: mapping for mapping in list(self._mappings.values())}
+        """Running mappings of queues, by their UUID; `mappings_of` finds those of one queue."""
+        return dict(self._mappings)
+
+    def mappings_of(self, queue_name: str) -> list[EventSourceMappingEmulator]:
+        """Return the running mappings of a queue: one for each function that reads it."""
+        return [mapping for mapping in list(self._mappings.values()) if mapping.queue_name == queue_name]
 
     @property
     def streams(self) -> Mapping[str, StreamMappingEmulator]:
@@ -240,11 +244,16 @@ class Platform:
             now = deployed.mappings[uuid]
             timeout = deployed.queues[now.queue_arn].visibility_timeout
             mapping.update(now, visibility_timeout=timeout, function=self._functions[now.function_arn])
-        new = {one.queue_name: one for uuid, one in deployed.mappings.items() if uuid not in self._mappings}
+        # By queue first, so that the seed decides the same for the same queues.
+        new = {
+            f"{one.queue_name} {one.function_arn} {uuid}": one
+            for uuid, one in deployed.mappings.items()
+            if uuid not in self._mappings
+        }
         # As they were made: the list of the server is in that order.
-        positions = {one.queue_name: place for place, one in enumerate(deployed.mappings.values())}
+        positions = {uuid: place for place, uuid in enumerate(deployed.mappings)}
         for name in start_order(new, seed=self._seed):
-            self._start_mapping(new[name], deployed, position=positions[name])
+            self._start_mapping(new[name], deployed, position=positions[new[name].uuid])
 
     def _start_mapping(self, mapping: QueueMapping, deployed: Deployed, *, position: int) -> None:
         queue = deployed.queues[mapping.queue_arn]

@@ -8,7 +8,7 @@ import re
 import shlex
 import sys
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
@@ -24,6 +24,7 @@ from lanes.errors import ConfigurationError
 from .account import without_aws_settings
 from .changes import Files
 from .deploy import CdkApp, DeployError
+from .foreign_mappings import ForeignMappings
 from .function import DeployedFunction
 from .interrupts import interrupt_once
 from .live_code import LiveCode
@@ -90,7 +91,10 @@ def serve(
             record(_variables(addresses))
             typer.echo(json.dumps(addresses) if as_json else _explain(addresses, build))
             up = True
-            Changes(app, platform, troubles, LiveCode(folder, build / "code")).follow(deployed)
+            foreign = ForeignMappings(platform, sys.stderr)
+            Changes(app, platform, troubles, LiveCode(folder, build / "code")).follow(
+                deployed, look=foreign.look
+            )
     except (ServerError, DeployError) as error:
         raise ConfigurationError([str(error)], source="lanes local") from error
     except KeyboardInterrupt:
@@ -120,10 +124,11 @@ class Changes:
         self._live = live
         self._generations: dict[str, int] = {}
 
-    def follow(self, deployed: Files) -> NoReturn:
-        """Follow changes since this deploy."""
+    def follow(self, deployed: Files, *, look: Callable[[], object]) -> NoReturn:
+        """Follow changes since this deploy, and call `look` before each look at the files."""
         self.take_deploy(deployed)
         while True:
+            look()
             time.sleep(_LOOK_EVERY)
             now, looked_at = Files.of(self._app.directory), time.time()
             changed = now.changed_since(deployed)
@@ -231,7 +236,8 @@ def describe(platform: Platform) -> dict[str, Any]:
     deployment = _lanes_of(platform)
     if deployment is None:
         sqs = platform.client("sqs")
-        return found | {"lanes": {name: _local_url(sqs, name) for name in sorted(platform.mappings)}}
+        names = sorted({mapping.queue_name for mapping in platform.mappings.values()})
+        return found | {"lanes": {name: _local_url(sqs, name) for name in names}}
     return found | deployment
 
 

@@ -8,7 +8,7 @@ from lanes.cli.arguments import DryRun, LaneName, lane_named, operations_of
 from lanes.cli.printing import say, show_one
 from lanes.cli.target import target_of
 from lanes.operate.history.audit import audited
-from lanes.operate.lanes.mappings import DISABLED, ENABLED, PAUSE, RESUME, switch, the_mapping
+from lanes.operate.lanes.mappings import DISABLED, ENABLED, PAUSE, RESUME, others_stay, switch, the_mapping
 
 
 def pause(context: typer.Context, lane: LaneName, *, dry_run: DryRun = False) -> None:
@@ -34,6 +34,8 @@ def _switch(context: typer.Context, name: str, *, enabled: bool, dry_run: bool) 
     lane = lane_named(operations, name)
     verb, wanted = (RESUME, ENABLED) if enabled else (PAUSE, DISABLED)
     before = the_mapping(operations.mappings, lane)
+    for sentence in others_stay(operations.mappings, lane):
+        say(sentence)
     if before.state == wanted:
         say(f"{lane} is {wanted} already; nothing was changed")
     elif dry_run:

@@ -151,6 +151,11 @@ class Deployment:
         text = f"queue {wanted!r} is not a lane of this deployment; lanes: {known}"
         raise ConfigurationError([text], source="event of the mapping")
 
+    def reads(self, name_or_arn: str) -> bool:
+        """Check whether the consumer reads a queue, by its name, ARN or URL: that of a lane, or the bell."""
+        names = {_queue_name(queues.url) for queues in self.queues.values()}
+        return _queue_name(name_or_arn) in names or self.is_bell(name_or_arn)
+
     def is_bell(self, name_or_arn: str) -> bool:
         """Check whether a queue, by its name, ARN or URL, is the bell."""
         return self.bell is not None and _queue_name(self.bell) == _queue_name(name_or_arn)

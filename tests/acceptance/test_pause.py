@@ -96,7 +96,7 @@ def test_a_paused_lane_waits_holds_nobody_back_and_goes_on(platform, handled, la
     paused = command.json("--stage", "demo", "pause", "high")
 
     assert (paused["mapping"], states(lanes)["HIGH"]) == ("Disabled", "Disabled")
-    high = next(mapping for name, mapping in platform.mappings.items() if "HIGH" in name)
+    high = next(one for one in platform.mappings.values() if "HIGH" in one.queue_name)
     until(lambda: not high.settings.enabled and high.running == 0)
     lanes.json("--stage", "demo", "send", "-f", "-", text=lines("urgent", 3, priority=50))
     lanes.json("--stage", "demo", "send", "-f", "-", text=lines("bulk", 5, priority=-100))
@@ -146,7 +146,7 @@ def test_what_waits_in_a_queue_is_cancelled_and_sent_on(platform, handled, lanes
     # The message that was redriven fails again, and would count as waiting until then.
     until(lambda: lanes.json("--stage", "demo", "status")[1]["dead_letters"] == 1)
     lanes.json("--stage", "demo", "pause", "main")
-    main = next(mapping for name, mapping in platform.mappings.items() if "MAIN" in name)
+    main = next(one for one in platform.mappings.values() if "MAIN" in one.queue_name)
     until(lambda: not main.settings.enabled and main.running == 0)
     lanes.json("--stage", "demo", "send", "-f", "-", text=lines("waits", 4, priority=-100))
     lanes.json("--stage", "demo", "cancel", "--id", "waits-1", "--why", "sent twice", "--yes")

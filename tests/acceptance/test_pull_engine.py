@@ -70,7 +70,8 @@ def states(lanes):
 
 def bell_mapping(platform):
     """Give the running mapping of the bell."""
-    return platform.mappings[platform.outputs[STACK]["BellQueueUrl"].rpartition("/")[2]]
+    (mapping,) = platform.mappings_of(platform.outputs[STACK]["BellQueueUrl"].rpartition("/")[2])
+    return mapping
 
 
 def test_what_the_command_sends_is_handled(platform, handled, lanes):

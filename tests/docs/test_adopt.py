@@ -185,7 +185,7 @@ def test_the_steps_lose_nothing_and_keep_the_order_of_each_group(platform, handl
 
     # Back: producers first, then pause the lane, and map the older function again.
     assert run("--stack", "Lanes", "pause", "HIGH").returncode == 0
-    mapping = platform.mappings["orders.fifo"]
+    (mapping,) = platform.mappings_of("orders.fifo")
     # A receive that waits when the lane is paused still takes what arrives.
     until(lambda: not mapping.settings.enabled and mapping.running == 0, why="the lane still receives")
     shop.send(100)

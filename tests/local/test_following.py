@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from tests.support.waiting import until
+
 STACK = "followed"
 HANDLER = """
 import os
@@ -86,7 +88,7 @@ def test_a_stack_is_followed_from_its_creation_to_its_end(platform, lines):
 
     _update(platform, function="Second", timeout=40, Enabled=False)
     _send(platform, "three")
-    mapping = platform.mappings[queue]
+    (mapping,) = platform.mappings_of(queue)
     assert not mapping.settings.enabled
     _update(platform, function="Second", timeout=40, Enabled=True, ScalingConfig={"MaximumConcurrency": 7})
     lines.wait_for("second three")
@@ -94,5 +96,39 @@ def test_a_stack_is_followed_from_its_creation_to_its_end(platform, lines):
 
     platform.client("cloudformation").delete_stack(StackName=STACK)
     platform.follow_now()
-    assert queue not in platform.mappings
+    assert platform.mappings_of(queue) == []
     assert not [one for one in platform.functions.values() if "NAME" in one.settings.variables]
+
+
+def test_two_functions_on_one_queue_both_run(platform, lines):
+    """Beside each other, as while a queue moves from one function to another; then the first one alone."""
+    queue = _url(platform).rpartition("/")[2]
+    functions = {
+        one.settings.variables["NAME"]: one.name
+        for one in platform.functions.values()
+        if one.settings.variables.get("NAME")
+    }
+    assert set(functions) == {"first"}
+    client = platform.client("lambda")
+    (second,) = [
+        one["FunctionName"]
+        for one in client.list_functions()["Functions"]
+        if one["Environment"]["Variables"].get("NAME") == "second"
+    ]
+    arn = client.list_event_source_mappings(FunctionName=functions["first"])["EventSourceMappings"][0]
+    made = client.create_event_source_mapping(EventSourceArn=arn["EventSourceArn"], FunctionName=second)
+    platform.follow_now()
+
+    mappings = platform.mappings_of(queue)
+    assert [one.function.name for one in mappings] == [functions["first"], second]
+    client.update_event_source_mapping(UUID=arn["UUID"], Enabled=False)
+    platform.follow_now()
+    until(lambda: mappings[0].running == 0)
+    _send(platform, "four")
+    lines.wait_for("second four")
+
+    client.delete_event_source_mapping(UUID=made["UUID"])
+    platform.follow_now()
+    assert [one.function.name for one in platform.mappings_of(queue)] == [functions["first"]]
+    platform.client("cloudformation").delete_stack(StackName=STACK)
+    platform.follow_now()

@@ -31,7 +31,8 @@ def platform(running_platform):
 
 
 def _mapping(platform):
-    return platform.mappings[platform.outputs["SecondApp"]["JobsUrl"].rpartition("/")[2]]
+    (mapping,) = platform.mappings_of(platform.outputs["SecondApp"]["JobsUrl"].rpartition("/")[2])
+    return mapping
 
 
 def _send(platform, body):

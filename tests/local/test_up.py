@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from subprocess import PIPE
 from types import SimpleNamespace
@@ -21,6 +22,8 @@ from local.account import connection_variables
 from local.changes import Files
 from local.deploy import CdkApp
 from local.deployed import make_client
+from local.foreign_mappings import ForeignMappings
+from local.function import DeployedFunction, FunctionSettings
 from local.live_code import LiveCode
 from local.state import build_folder, claimed, running
 from local.unknowns import unknowns_of, variant_names
@@ -78,7 +81,8 @@ def test_lanes_of_an_own_stack_are_found_by_its_name(server, queue):
 
 def test_an_app_without_lanes_has_its_queues_by_their_names(server, queue):
     """And no stack to lead to."""
-    platform = Deployed(server.endpoint_url, outputs={"Another": {}}, mappings={"up.fifo": None})
+    mappings = {"uuid": SimpleNamespace(queue_name="up.fifo")}
+    platform = Deployed(server.endpoint_url, outputs={"Another": {}}, mappings=mappings)
 
     told = describe(platform)
 
@@ -114,6 +118,55 @@ def test_a_function_in_trouble_is_told_once(line, told):
     assert stream.getvalue() == (
         f"Orders: {told}\n  see /an/app/build/local/logs/Orders.log\n"
         "  its messages return when their visibility timeout ends, or at once when you save a correction\n"
+    )
+
+
+def lambda_function(name, queue=None):
+    """Give a function as deployed, the consumer of the lane on a queue or another one."""
+    config = LanesConfig.from_dict({"lanes": [{"name": "ALL"}]})
+    document = queue and Deployment(config=config, queues={"ALL": queue}, table="up-ledger").to_json()
+    settings = FunctionSettings(
+        name=name,
+        arn=f"arn:aws:lambda:eu-central-1:1:function:{name}",
+        handler="",
+        runtime="",
+        timeout=timedelta(seconds=30),
+        memory_mb=128,
+        code_sha256="",
+        code_location="",
+        log_group="",
+        variables={"LANES_DEPLOYMENT": document} if document else {},
+    )
+    return DeployedFunction(
+        settings, task_root=Path(), endpoint_url="", machine={}, write_line=lambda _name, _line: None
+    )
+
+
+def test_a_mapping_of_a_queue_that_is_no_lane_is_shown_once(queue):
+    """Also one that comes later; those of the intake, which has the lanes' document too, and of others are not."""
+    consumer, intake, other = (
+        lambda_function("Consumer", queue),
+        lambda_function("Intake", queue),
+        lambda_function("X"),
+    )
+    mappings = {
+        str(number): SimpleNamespace(queue_name=name, function=function)
+        for number, (name, function) in enumerate(
+            [("up.fifo", consumer), ("intake.fifo", intake), ("up.fifo", other), ("orders", other)]
+        )
+    }
+    stream = io.StringIO()
+    foreign = ForeignMappings(SimpleNamespace(mappings=mappings), stream)
+    foreign.look()
+    assert stream.getvalue() == ""
+
+    mappings["7"] = SimpleNamespace(queue_name="orders", function=consumer)
+    foreign.look()
+    foreign.look()
+
+    assert stream.getvalue() == (
+        "Consumer: mapping 7 brings it messages of orders, which is not a lane: each batch fails\n"
+        "  lanes check describes what to do\n"
     )
 
 

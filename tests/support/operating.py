@@ -100,6 +100,23 @@ def _entry(number, message_id, kind, group, note):
     }
 
 
+class QueueMappings:
+    """Mappings of the bell; none of another function unless `of_others` has some."""
+
+    def __init__(self, *of_bell, of_others=()):
+        self._bell = of_bell
+        self._others = of_others
+
+    def of_bell(self):
+        return self._bell
+
+    def others(self, _lane):
+        return self._others
+
+    def of_function(self, arn):
+        return [one for one in self._bell if one.function_arn == arn]
+
+
 def drain(sqs, url):
     """Take every message out of a queue, in the order in which it gives them."""
     taken = []

@@ -56,8 +56,16 @@ class DeployedStateCalls:
             return [url for page in pages for url in page.get("QueueUrls", [])]
 
     def mappings(self, lane: str) -> Sequence[LaneMapping]:
-        """Return the mappings that serve a lane."""
+        """Return the consumer's mappings that serve a lane."""
         return self._mappings.of_lane(lane)
+
+    def other_mappings(self, lane: str) -> Sequence[LaneMapping]:
+        """Return the mappings of other functions on a lane's queue."""
+        return self._mappings.others(lane)
+
+    def mappings_of_function(self, arn: str) -> Sequence[LaneMapping]:
+        """Return the mappings to a function, of any source, to all its versions and aliases."""
+        return self._mappings.of_function(arn)
 
     def bell_mappings(self) -> Sequence[LaneMapping]:
         """Return the mappings on the bell."""

@@ -106,7 +106,7 @@ class Operations:
             return calls
         pauses = DynamoDBPauses(table=self.deployment.table, client=self._dynamodb)
         bell = sender_bell(self.deployment, self._sqs)
-        return PulledLanes(bell=calls.of_bell, pauses=pauses, ring=bell.resumed)
+        return PulledLanes(calls=calls, pauses=pauses, ring=bell.resumed)
 
     @cached_property
     def figures(self) -> ServiceFigures:

@@ -67,16 +67,19 @@ class Check:
         """Check everything once."""
         self._configuration()
         arns: set[str] = set()
+        others: set[str] = set()
         for lane in self._config.lanes:
             self._queues(lane)
             if self._deployment.bell is None:
                 arns |= self._mapping(lane)
+            others |= self._other_functions(lane)
         if self._deployment.bell is not None:
             arns |= self._bell(self._deployment.bell)
         self._pauses()
         self._leftovers()
         self._table()
-        self._functions(sorted(arns))
+        self._foreign_mappings(sorted(arns))
+        self._functions(sorted(arns | others))
         self._account()
         return self._findings.all
 
@@ -171,6 +174,24 @@ class Check:
         subject = f"{lane.name} mapping"
         read = partial(self._state.mappings, lane.name)
         return self._mappings(subject, read, partial(rules.lane_mapping_problems, lane))
+
+    def _other_functions(self, lane: Lane) -> set[str]:
+        """Report mappings of other functions on a lane's queue; return these functions."""
+        subject = f"{lane.name} mapping"
+        read = partial(self._state.other_mappings, lane.name)
+        right = "lambda:ListEventSourceMappings and lambda:GetFunctionConfiguration"
+        found = self._findings.ask(subject, read, right=right) or ()
+        for code, text, advice in map(rules.other_function_problem, found):
+            self._findings.wrong(code, subject, text, advice)
+        return {mapping.function_arn for mapping in found}
+
+    def _foreign_mappings(self, arns: Sequence[str]) -> None:
+        """Report mappings from other queues, or streams, to the consumer."""
+        for arn in arns:
+            read = partial(self._state.mappings_of_function, arn)
+            found = self._findings.ask("function", read, right="lambda:ListEventSourceMappings")
+            for code, text, advice in rules.foreign_mapping_problems(self._deployment, found or ()):
+                self._findings.wrong(code, "function", text, advice)
 
     def _mappings(
         self,

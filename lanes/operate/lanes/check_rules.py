@@ -87,6 +87,43 @@ def bell_mapping_problems(config: LanesConfig, mapping: LaneMapping) -> Problems
     )
 
 
+def other_function_problem(mapping: LaneMapping) -> Problem:
+    """Describe a mapping of another function on the queue of a lane."""
+    text = (
+        f"mapping {mapping.uuid} ({mapping.state}) gives its messages to {mapping.function_name} too; only the "
+        "consumer must receive them"
+    )
+    return Problem("mapping_count", text, _delete(mapping))
+
+
+def foreign_mapping_problems(deployment: Deployment, mappings: Sequence[LaneMapping]) -> Problems:
+    """Return the mappings that bring the consumer's function messages of other sources than its lanes."""
+    problems = []
+    for mapping in mappings:
+        source = mapping.source_arn
+        if deployment.reads(source):
+            continue
+        is_queue = source.split(":")[2:3] == ["sqs"]
+        name = f"the queue {name_of(source, ':')}" if is_queue else source or "a source without an ARN"
+        text = (
+            f"mapping {mapping.uuid} ({mapping.state}) brings it messages of {name}, which is not a lane: each "
+            "batch fails"
+        )
+        advice = _delete(mapping)
+        if is_queue:
+            text += ", and SQS moves a message to that queue's dead-letter queue after its last receive"
+            advice += "; to have its messages handled, make it a lane: docs/how-to/adopt.md"
+        problems.append(Problem("foreign_mapping", text, advice))
+    return problems
+
+
+def _delete(mapping: LaneMapping) -> str:
+    return (
+        "delete the mapping where it is defined, or with "
+        f"`aws lambda delete-event-source-mapping --uuid {mapping.uuid}`"
+    )
+
+
 def pause_problems(lane: Lane, mappings: Sequence[LaneMapping]) -> Problems:
     """Return whether a lane of the pull engine is paused."""
     paused = any(mapping.state == DISABLED for mapping in mappings)
@@ -226,6 +263,6 @@ def messages_in(queue: Mapping[str, str]) -> int:
     return sum(int(queue.get(f"ApproximateNumberOfMessages{state}", 0)) for state in counts)
 
 
-def name_of(url: str) -> str:
-    """Return the name of a queue."""
-    return url.rpartition("/")[2]
+def name_of(address: str, separator: str = "/") -> str:
+    """Return the name of a queue, which ends its URL; with `:` as the separator, its ARN."""
+    return address.rpartition(separator)[2]

@@ -59,7 +59,13 @@ class DeployedState(Protocol):
         """Return the URLs of the queues with names that begin so."""
 
     def mappings(self, lane: str) -> Sequence[LaneMapping]:
-        """Return the mappings that serve a lane."""
+        """Return the consumer's mappings that serve a lane."""
+
+    def other_mappings(self, lane: str) -> Sequence[LaneMapping]:
+        """Return the mappings of other functions on a lane's queue."""
+
+    def mappings_of_function(self, arn: str) -> Sequence[LaneMapping]:
+        """Return the mappings to a function, of any source, to all its versions and aliases."""
 
     def bell_mappings(self) -> Sequence[LaneMapping]:
         """Return the mappings on the bell."""

@@ -40,6 +40,7 @@ class LaneMapping:
         state: in AWS's words: Enabled, Disabled, Enabling, Disabling, Updating, Creating or Deleting.
         maximum_concurrency: None without a maximum.
         reports_failures: whether it accepts partial batch responses.
+        source_arn: of its queue or stream; empty if it has none.
 
     """
 
@@ -49,16 +50,33 @@ class LaneMapping:
     batch_size: int
     maximum_concurrency: int | None
     reports_failures: bool
+    source_arn: str = ""
+
+    @property
+    def function_name(self) -> str:
+        """Name of its function, without a qualifier."""
+        # AWS: arn:aws:lambda:REGION:ACCOUNT:function:NAME, and after it a version or an alias.
+        return ":".join(self.function_arn.split(":")[6:7]) or self.function_arn
 
 
-class Mappings(Protocol):
-    """Reads and changes mappings; every method raises `AwsError`."""
+class QueueMappings(Protocol):
+    """Reads mappings; every method raises `AwsError`."""
 
-    def of_lane(self, lane: str) -> Sequence[LaneMapping]:
-        """Return the mappings that serve a lane: one, unless something is wrong."""
+    def others(self, lane: str) -> Sequence[LaneMapping]:
+        """Return the mappings of other functions on a lane's queue: none, but while you adopt an existing queue."""
 
     def of_bell(self) -> Sequence[LaneMapping]:
         """Return the mappings on the bell: one in the pull engine, unless something is wrong."""
+
+    def of_function(self, arn: str) -> Sequence[LaneMapping]:
+        """Return the mappings to a function, of any source, to all its versions and aliases."""
+
+
+class Mappings(QueueMappings, Protocol):
+    """Reads and changes mappings; every method raises `AwsError`."""
+
+    def of_lane(self, lane: str) -> Sequence[LaneMapping]:
+        """Return the consumer's mappings that serve a lane: one, unless something is wrong."""
 
     def enable(self, lane: str, mapping: LaneMapping, *, enabled: bool) -> LaneMapping:
         """Start to enable or disable the mapping of a lane."""
@@ -69,26 +87,38 @@ class PulledLanes:
     The lanes of the pull engine as mappings.
 
     Args:
-        bell: returns the mappings on the bell's queue.
+        calls: the mappings of queues and functions.
         pauses: the paused lanes.
         ring: rings the bell for a lane.
     """
 
     def __init__(
-        self, *, bell: Callable[[], Sequence[LaneMapping]], pauses: Pauses, ring: Callable[[str], None]
+        self,
+        *,
+        calls: QueueMappings,
+        pauses: Pauses,
+        ring: Callable[[str], None],
     ) -> None:
-        self._bell = bell
+        self._calls = calls
         self._pauses = pauses
         self._ring = ring
 
     def of_bell(self) -> Sequence[LaneMapping]:
         """Return the bell's mapping."""
-        return self._bell()
+        return self._calls.of_bell()
+
+    def of_function(self, arn: str) -> Sequence[LaneMapping]:
+        """Return the mappings to a function."""
+        return self._calls.of_function(arn)
 
     def of_lane(self, lane: str) -> Sequence[LaneMapping]:
         """Return the bell's mapping, as disabled if the lane is paused."""
         paused = lane in self._pauses.paused()
-        return [dataclasses.replace(one, state=DISABLED) if paused else one for one in self._bell()]
+        return [dataclasses.replace(one, state=DISABLED) if paused else one for one in self.of_bell()]
+
+    def others(self, lane: str) -> Sequence[LaneMapping]:
+        """Return the mappings of other functions on a lane's queue."""
+        return self._calls.others(lane)
 
     def enable(self, lane: str, mapping: LaneMapping, *, enabled: bool) -> LaneMapping:  # noqa: ARG002
         """Pause or resume the lane, and ring for its messages; the mapping goes on for the others."""
@@ -101,7 +131,7 @@ class PulledLanes:
 
 def the_mapping(mappings: Mappings, lane: str) -> LaneMapping:
     """
-    Return the one mapping of a lane.
+    Return the consumer's one mapping of a lane.
 
     Raises:
         ConfigurationError: there is none, or more than one.
@@ -112,6 +142,15 @@ def the_mapping(mappings: Mappings, lane: str) -> LaneMapping:
         problem = f"{count} event source mappings serve it, there must be exactly one; deploy the stack again"
         raise ConfigurationError([problem], source=f"lane {lane}")
     return found[0]
+
+
+def others_stay(mappings: Mappings, lane: str) -> list[str]:
+    """Return a sentence for each mapping of another function, which no pause and no resume changes."""
+    return [
+        f"{lane}: mapping {other.uuid} gives its messages to {other.function_name}, which is not the consumer. "
+        f"It stays {other.state}."
+        for other in mappings.others(lane)
+    ]
 
 
 def switch(

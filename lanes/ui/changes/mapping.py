@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from lanes.operate.history.audit import audited
-from lanes.operate.lanes.mappings import DISABLED, ENABLED, switch, the_mapping
+from lanes.operate.lanes.mappings import DISABLED, ENABLED, others_stay, switch, the_mapping
 from lanes.ui.changes.plans import Preview
 
 if TYPE_CHECKING:
@@ -48,10 +48,11 @@ class Switch:
         is_there = mapping.state == (ENABLED if self.enabled else DISABLED)
         pulls = operations.deployment.bell is not None
         points = RESUMED if self.enabled else PAUSED_IN_PULL if pulls else PAUSED
+        points = (f"{self.lane} is {mapping.state} already.",) if is_there else points
         return Preview(
             title=f"{self.verb.capitalize()} {self.lane}",
             verb=self.verb.capitalize(),
-            points=(f"{self.lane} is {mapping.state} already.",) if is_there else points,
+            points=(*points, *others_stay(operations.mappings, self.lane)),
             counts={
                 "now": {"mapping": mapping.state, "waiting": depth.backlog, "in flight": depth.in_flight}
             },

@@ -51,6 +51,8 @@ class Deployed:
     def __init__(self):
         self.changed = {}
         self.found = [MAPPING]
+        self.others = []
+        self.foreign = []
         self.the_function = FUNCTION
         self.newest = 7
         self.the_table = TableState(arn="table", status="ACTIVE", expires_by="expires_at", indexes=["parked"])
@@ -71,6 +73,15 @@ class Deployed:
     def mappings(self, _lane):
         self._fail("mappings")
         return self.found
+
+    def other_mappings(self, lane):
+        return self.others if lane == "HIGH" else []
+
+    def mappings_of_function(self, arn):
+        return [
+            dataclasses.replace(MAPPING, function_arn=arn, source_arn="arn:aws:sqs:r:1:HIGH"),
+            *self.foreign,
+        ]
 
     def bell_mappings(self):
         return self.found
@@ -299,13 +310,46 @@ def test_an_existing_queue_that_cannot_be_a_lane_is_found(attributes, code, text
 def test_the_older_function_beside_the_lanes_is_named_and_not_compared():
     """While both are mapped to the queue: its settings are its owner's."""
     deployed = Deployed()
-    deployed.found = [MAPPING, dataclasses.replace(MAPPING, function_arn="older")]
+    deployed.others = [dataclasses.replace(MAPPING, uuid="7", function_arn="older", batch_size=3)]
     older = dataclasses.replace(FUNCTION, name="older", variables={}, memory_mb=128)
     deployed.function = lambda arn: older if arn == "older" else FUNCTION
 
-    codes = [one.code for one in findings(deployed) if one.verdict is Verdict.WRONG]
+    wrong = [one for one in findings(deployed) if one.verdict is Verdict.WRONG]
 
-    assert codes == ["mapping_count", "mapping_count", "several_functions"]
+    assert [one.code for one in wrong] == ["mapping_count", "several_functions"]
+    assert wrong[0].subject == "HIGH mapping"
+    assert wrong[0].found.startswith("mapping 7 (Enabled) gives its messages to older too")
+    assert "--uuid 7" in wrong[0].advice
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "advice"),
+    [
+        (
+            "arn:aws:sqs:r:1:orders",
+            "brings it messages of the queue orders, which is not",
+            "docs/how-to/adopt.md",
+        ),
+        (
+            "arn:aws:sqs:r:1:HIGH-dead",
+            "messages of the queue HIGH-dead, which is not",
+            "docs/how-to/adopt.md",
+        ),
+        ("arn:aws:kinesis:r:1:stream/x", "messages of arn:aws:kinesis:r:1:stream/x, which", "--uuid 7"),
+        ("", "messages of a source without an ARN, which", "--uuid 7"),
+    ],
+)
+def test_a_mapping_from_a_source_that_is_no_lane_is_named(source, text, advice):
+    """The consumer refuses each batch, and only its log would tell."""
+    deployed = Deployed()
+    deployed.foreign = [dataclasses.replace(MAPPING, uuid="7", source_arn=source)]
+
+    (found,) = [one for one in findings(deployed) if one.verdict is Verdict.WRONG]
+
+    assert (found.code, found.subject) == ("foreign_mapping", "function")
+    assert found.found.startswith("mapping 7 (Enabled) ")
+    assert text in found.found
+    assert advice in found.advice
 
 
 def test_an_existing_queue_that_is_gone_is_not_a_matter_of_deploying_again():

@@ -6,10 +6,10 @@ import pytest
 
 from lanes.errors import AwsError, ConfigurationError, LanesError
 from lanes.operate.history.audit import audited
-from lanes.operate.lanes.mappings import LaneMapping, PulledLanes, switch
+from lanes.operate.lanes.mappings import LaneMapping, PulledLanes, others_stay, switch
 from lanes.testing.pauses import MemoryPauses
 from tests.support.memory import Calls, FakeClock
-from tests.support.operating import Trail
+from tests.support.operating import QueueMappings, Trail
 
 ENABLED = LaneMapping(
     uuid="u", state="Enabled", function_arn="f", batch_size=10, maximum_concurrency=2, reports_failures=True
@@ -88,7 +88,7 @@ def test_a_lane_needs_exactly_one_mapping(found):
 @pytest.fixture
 def pulled():
     """Two lanes of the pull engine, behind the bell's mapping."""
-    return PulledLanes(bell=lambda: [ENABLED], pauses=MemoryPauses(Calls()), ring=lambda _lane: None)
+    return PulledLanes(calls=QueueMappings(ENABLED), pauses=MemoryPauses(Calls()), ring=lambda _lane: None)
 
 
 def test_a_lane_of_the_pull_engine_is_paused_without_its_mapping(pulled):
@@ -101,10 +101,23 @@ def test_a_lane_of_the_pull_engine_is_paused_without_its_mapping(pulled):
     assert pulled.of_lane("HIGH") == [ENABLED]
 
 
+def test_a_mapping_of_another_function_is_named_by_who_pauses():
+    """It goes on to receive."""
+    older = dataclasses.replace(
+        ENABLED, uuid="7", function_arn="arn:aws:lambda:eu-central-1:1:function:Older:3"
+    )
+    calls = QueueMappings(ENABLED, of_others=[older])
+    lanes = PulledLanes(calls=calls, pauses=MemoryPauses(Calls()), ring=lambda _lane: None)
+
+    assert others_stay(lanes, "HIGH") == [
+        "HIGH: mapping 7 gives its messages to Older, which is not the consumer. It stays Enabled."
+    ]
+
+
 def test_the_bell_is_rung_for_a_resumed_lane():
     """Its senders rang while it was paused; the heartbeat comes up to 20 s later."""
     rung = []
-    lanes = PulledLanes(bell=lambda: [ENABLED], pauses=MemoryPauses(Calls()), ring=rung.append)
+    lanes = PulledLanes(calls=QueueMappings(ENABLED), pauses=MemoryPauses(Calls()), ring=rung.append)
 
     switched(lanes, enabled=False)
     assert rung == []
@@ -115,8 +128,9 @@ def test_the_bell_is_rung_for_a_resumed_lane():
 
 def test_a_lane_of_the_pull_engine_without_a_bell_is_refused():
     """There is nothing that would receive its messages."""
+    lanes = PulledLanes(calls=QueueMappings(), pauses=MemoryPauses(Calls()), ring=lambda _lane: None)
     with pytest.raises(ConfigurationError, match="no event source mappings serve it"):
-        switched(PulledLanes(bell=list, pauses=MemoryPauses(Calls()), ring=lambda _lane: None), enabled=False)
+        switched(lanes, enabled=False)
 
 
 def test_an_entry_is_written_before_and_after_a_change():

@@ -22,6 +22,7 @@ from lanes.ui.changes.mapping import Switch
 from lanes.ui.changes.move import Moving
 from lanes.ui.changes.plans import MAX_PLANS, PLAN_LASTS, Plans, Preview, Stopped
 from tests.support.memory import Calls
+from tests.support.operating import QueueMappings
 
 PREVIEW = Preview(title="Do it", verb="Do", points=(), counts={})
 TIMEOUT = 60
@@ -219,7 +220,9 @@ def test_the_preview_of_a_pause_is_true_in_the_pull_engine():
         reports_failures=True,
     )
     operations = SimpleNamespace(
-        mappings=PulledLanes(bell=lambda: [mapping], pauses=MemoryPauses(Calls()), ring=lambda _lane: None),
+        mappings=PulledLanes(
+            calls=QueueMappings(mapping), pauses=MemoryPauses(Calls()), ring=lambda _lane: None
+        ),
         depths=SimpleNamespace(depth=lambda _lane: LaneDepth(backlog=5, in_flight=2)),
         deployment=SimpleNamespace(bell="https://sqs/1/bell.fifo"),
     )
