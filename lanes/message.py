@@ -347,6 +347,12 @@ def size_bytes(body: str) -> int:
     return len(body.encode())
 
 
+def run_bytes(run: str) -> int:
+    """Return what the mark of a run adds to the size of a message."""
+    # AWS: name, type and value of an attribute count towards the size of a message (API_SendMessage).
+    return len(RUN) + len("String") + len(run) if run else 0
+
+
 def _hashed(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 

@@ -59,6 +59,24 @@ class Mark:
         """The value of the message attribute."""
         return f"{self.chunks}/{self.name}"
 
+    def once(self, identity: str) -> str:
+        """Return the deduplication id of a member: SQS must not drop it for a message of another run, or of none."""
+        return hashlib.sha256(f"{self.name}\0{identity}".encode("utf-8", "surrogatepass")).hexdigest()
+
+    def check_room(self, members: int) -> None:
+        """
+        Check that so many members fit into its chunks.
+
+        Raises:
+            RunError: they do not.
+        """
+        most = self.chunks * MOST_IN_CHUNK
+        if members > most:
+            raise RunError(
+                f"the run {self.name!r} would have {members:,} members, and with its `expected` it takes {most:,}; "
+                "expect more under another name"
+            )
+
     @classmethod
     def parse(cls, text: str) -> Mark | None:
         """Read the value of the message attribute; None for any other text, which every sender can write."""

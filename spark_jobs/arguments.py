@@ -38,6 +38,8 @@ OPTIONS = {
     "run": "runId",
     "manifest": "manifestPath",
     "take_over": "takeOver",
+    "follow": "follow",
+    "on_complete": "onComplete",
 }
 
 
@@ -50,6 +52,7 @@ def add_writer_arguments(arguments: argparse.ArgumentParser) -> None:
         "--max-tasks", metavar="N", help="tasks that share both limits (default: from Spark's settings)"
     )
     _add_reruns(arguments)
+    _add_following(arguments)
     _add_spark(arguments)
 
 
@@ -136,6 +139,19 @@ def _add_reruns(arguments: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_following(arguments: argparse.ArgumentParser) -> None:
+    following = arguments.add_argument_group("to the end")
+    following.add_argument(
+        "--follow",
+        action="store_const",
+        const="true",
+        help="follow the messages to their end under the name of the run: lanes runs watch NAME",
+    )
+    following.add_argument(
+        "--on-complete", metavar="KIND", help="with --follow: send a message of this kind when all have ended"
+    )
+
+
 def _add_spark(arguments: argparse.ArgumentParser) -> None:
     spark = arguments.add_argument_group("Spark, for a run without spark-submit")
     spark.add_argument("--master", default="local[2]", help="master (default local[2])")
@@ -188,6 +204,11 @@ def writer_options(arguments: argparse.Namespace) -> dict[str, str]:
         # The name of a run only identifies its manifest.
         options.pop("runId", None)
     return options
+
+
+def expected(arguments: argparse.Namespace, messages: int) -> dict[str, str]:
+    """Give the option of the writer that a counted table sets, if its run is followed."""
+    return {} if arguments.follow is None else {"expected": str(max(1, messages))}
 
 
 def repeated_ids(identity: str | None, *, rows: int, messages: int) -> ConfigurationError:
@@ -313,6 +334,7 @@ def file_parser() -> argparse.ArgumentParser:
     _add_lanes(arguments)
     _add_flow(arguments)
     _add_reruns(arguments)
+    _add_following(arguments)
     return arguments
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from lanes.errors import ConfigurationError, LanesError
 
 from .arguments import enqueue_parser as parser
-from .arguments import writer_options
+from .arguments import expected, writer_options
 from .columns import check_columns
 from .contents import GIVEN_ID, Contents, distinct
 from .failures import report
@@ -163,6 +163,7 @@ def run(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
         return run_in_parts(table, writer, options)
     contents = Contents.of(messages)
     contents.check(identity=options.id, repeated=options.repeated_ids)
+    writer |= expected(options, contents.rows - contents.equal_rows)
     counts = {"rows": contents.rows, "equal_rows": contents.equal_rows}
     if contents.equal_rows:
         table = distinct(table)
@@ -196,6 +197,7 @@ def run_in_parts(table: DataFrame, writer: dict[str, str], options: argparse.Nam
     ranges.check(table.schema)
     if ranges.equal_rows:
         table = distinct(table)
+    writer |= expected(options, ranges.rows - ranges.equal_rows)
     written = write_parts(
         table, writer, ranges, arranged=lambda part: arranged(part, options), purpose=purpose
     )

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.errors import LanesError, MessageError
 
-from .arguments import MERGE, repeated_ids, writer_options
+from .arguments import MERGE, expected, repeated_ids, writer_options
 from .arguments import file_parser as parser
 from .failures import WriteFailedError, report
 from .file_rows import CHUNK_ROWS, rows_of
@@ -149,7 +149,8 @@ def send(
     rows: Iterator[Row | UnreadableRow] = rows_of(options)
     if contents.equal_rows:
         rows = _distinct(rows, _reader(options))
-    plan = WritePlan.make(_writer(options), None, purpose=_purpose(options) | {"contents": counts})
+    writer = _writer(options) | expected(options, contents.messages)
+    plan = WritePlan.make(writer, None, purpose=_purpose(options) | {"contents": counts})
     started = reported = time.monotonic()
     total = RowCounts()
     try:
@@ -158,13 +159,13 @@ def send(
             if time.monotonic() - reported >= PROGRESS_SECONDS:
                 reported = time.monotonic()
                 progress(json.dumps(_state(total, reported - started)) + "\n")
+        seconds = time.monotonic() - started
+        written = plan.finish([total])
     except BaseException as error:
         summary = plan.abandon(f"{type(error).__name__}: {error}".splitlines()[0])
         if isinstance(error, LanesError):
             raise WriteFailedError(str(error), summary) from error
         raise
-    seconds = time.monotonic() - started
-    written = plan.finish([total])
     return {
         "kind": options.kind,
         "sent": written["messages"],

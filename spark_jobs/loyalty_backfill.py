@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 from lanes.errors import LanesError
 
+from .arguments import expected, writer_options
 from .arguments import loyalty_parser as parser
-from .arguments import writer_options
 from .customers import customer_id, customer_table
 from .failures import report
 from .session import job_session
@@ -112,7 +112,7 @@ def run(spark: SparkSession, options: argparse.Namespace) -> dict[str, object]:
         return summary
     faults = Faults.draw(customers=customers, poison=options.poison, flaky=options.flaky, seed=options.seed)
     messages = backfill_messages(table, run=options.run, faults=faults, groups=options.groups)
-    writer = {"kind": KIND, "priority": "BULK"} | writer_options(options)
+    writer = {"kind": KIND, "priority": "BULK"} | writer_options(options) | expected(options, customers)
     if options.shards is not None:
         # Each customer has one row, so there is no order to keep, and a batch may hold several rows of a group.
         writer.setdefault("ordering", "none")

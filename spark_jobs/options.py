@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from lanes.config.deployment import Deployment
 from lanes.config.table import nearest
-from lanes.errors import ConfigurationError, InvalidMessageError
+from lanes.errors import ConfigurationError, InvalidMessageError, RunError
 from lanes.message import Message
+from lanes.operate.runs import MOST_READ
 from lanes.priority import Priority
+from lanes.runs import MEMBERS_PER_CHUNK, NAME, chunks_for
 
 from .manifest.storage import open_storage
 from .order import OrderKey, order_keys
@@ -43,6 +45,9 @@ NAMES = (
     "runId",
     "manifestPath",
     "takeOver",
+    "follow",
+    "onComplete",
+    "expected",
 )
 READER_NAMES = ("stack", "deployment", "region", "endpointUrl", "lane", "limit")
 # AWS: a FIFO queue has at most 120,000 messages in flight, and reading hides all that it has received until its end
@@ -64,6 +69,8 @@ FLAGS = {"true": True, "false": False}
 # load better (SQSDeveloperGuide/avoid-backlog-with-the-same-message-group-id).
 MAX_SHARDS = 120_000
 MAX_TASKS = 1_000_000
+# All parts of a run of this size are read at once, and its members may be 250 times as many.
+EXPECTED = MOST_READ * MEMBERS_PER_CHUNK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +97,9 @@ class WriterOptions:
         run_id: Name of the run, which a rerun completes.
         manifest_path: Folder of the manifests.
         take_over: Begin although an earlier session of the run has not ended.
+        follow: Follow the messages to their end.
+        on_complete: Kind of the message that announces the end of all; empty for none.
+        expected: About the number of messages of the run.
     """
 
     stack: str | None = None
@@ -110,6 +120,9 @@ class WriterOptions:
     run_id: str | None = None
     manifest_path: str | None = None
     take_over: bool = False
+    follow: bool = False
+    on_complete: str = ""
+    expected: int = EXPECTED
 
     @classmethod
     def from_options(cls, options: Mapping[str, object]) -> WriterOptions:
@@ -140,7 +153,10 @@ class WriterOptions:
             on_error=values.read("onError", lambda text: _one_of(text, ON_ERROR)) or "fail",
             run_id=values.read("runId", _run_id),
             manifest_path=values.read("manifestPath", _folder),
-            take_over=FLAGS[values.read("takeOver", lambda text: _one_of(text, tuple(FLAGS))) or "false"],
+            take_over=values.flag("takeOver"),
+            follow=values.flag("follow"),
+            on_complete=values.read("onComplete", _kind) or "",
+            expected=values.read("expected", _expected) or EXPECTED,
         )
         values.problems.extend(_contradictions(values, read))
         values.check()
@@ -223,6 +239,9 @@ class _Input:
             self.problems.append(f"option {name} is {text!r}; {error}")
         return None
 
+    def flag(self, name: str) -> bool:
+        return FLAGS[self.read(name, lambda text: _one_of(text, tuple(FLAGS))) or "false"]
+
 
 def _no_single_place(values: _Input) -> Iterator[str]:
     if values.has("stack") == values.has("deployment"):
@@ -240,6 +259,15 @@ def _contradictions(values: _Input, read: WriterOptions) -> Iterator[str]:
         )
     if read.take_over and not values.has("manifestPath"):
         yield "option takeOver is 'true', which needs runId and manifestPath: it takes over the session of a run"
+    if read.follow and not values.has("manifestPath"):
+        yield "option follow is 'true', which needs runId and manifestPath: the members are the ids recorded there"
+    if read.follow and read.run_id is not None and not NAME.fullmatch(read.run_id):
+        yield f"option runId is {read.run_id!r}; with follow it must begin with a letter or digit"
+    yield from (
+        f"option {name} is about the end of a run, which needs follow: 'true'"
+        for name in ("onComplete", "expected")
+        if values.has(name) and not read.follow
+    )
     if read.order_by and read.ordering == "none":
         yield "option orderBy is the order within a group, and ordering is 'none'; remove one of them"
     if read.on_error == "quarantine" and not values.has("manifestPath"):
@@ -305,6 +333,17 @@ def _count(text: str, maximum: int) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= maximum:
         raise ValueError(f"a whole number from 1 to {maximum} is needed")
     return int(text)
+
+
+def _expected(text: str) -> int:
+    number = int(text) if text.isdecimal() else 0
+    if number < 1:
+        raise ValueError("about the number of messages of the run is needed, 1 or more")
+    try:
+        chunks_for(number)
+    except RunError as error:
+        raise ValueError(str(error)) from error
+    return number
 
 
 def _one_of(text: str, allowed: Sequence[str]) -> str:

@@ -94,7 +94,8 @@ class PartitionWriter:
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         """End the session."""
         if error is None:
-            self.written.end({"event": "session_ended"})
+            with self.abandoned_on_error():
+                self.written.end({"event": "session_ended", **self.written.seal()})
         else:
             self.written.abandon(first_line(error))
 
@@ -183,8 +184,7 @@ def write_partitions(
     """
     writer = PartitionWriter.plan(table.schema, options, purpose=purpose)
     with writer.abandoned_on_error():
-        counts = writer.send(table, accepted)
-    return writer.written.finish(counts)
+        return writer.written.finish(writer.send(table, accepted))
 
 
 def map_in_arrow(

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from lanes.aws.clients import Clients
     from lanes.config.deployment import Deployment
+    from lanes.runs import Mark
 
     from .manifest.storage import Storage
     from .options import ReaderOptions
@@ -81,6 +82,7 @@ class WritePlan:
         contents: Counts of the table, for the summary.
         part: Folder in the run of a range of the table or of the batch of a stream; None for the run itself, and in
             the plan of a stream, whose tasks know their batch.
+        mark: Mark of the run that is followed; None for none.
     """
 
     options: WriterOptions
@@ -92,6 +94,7 @@ class WritePlan:
     executor_tasks: int | None = None
     contents: Mapping[str, object] = field(default_factory=dict)
     part: str | None = None
+    mark: Mark | None = None
 
     @classmethod
     def make(
@@ -114,6 +117,7 @@ class WritePlan:
         Raises:
             ConfigurationError: All problems at once.
             RunInUseError: Another session of the run has not ended.
+            RunError: The run is to be followed, and is sealed or closed.
             AwsError: The lanes could not be found, or the manifest is unavailable for now.
         """
         read = WriterOptions.from_options(options)
@@ -123,7 +127,12 @@ class WritePlan:
             "kind": read.kind,
             "priority": read.priority,
             "shards": read.shards,
+            # A message without its mark can't be followed, and one with it always is.
+            "follow": read.follow,
+            "on_complete": read.on_complete,
         }
+        if stream and read.follow:
+            raise _endless()
         if schema is not None:
             from .columns import check_columns
 
@@ -134,7 +143,8 @@ class WritePlan:
         if read.run_id is None:
             return plan
         run = _begin(plan.storage, read, stream=stream, purpose=purpose)
-        return replace(plan, session=run.session, earlier=run.earlier, claim=run.claim)
+        plan = replace(plan, session=run.session, earlier=run.earlier, claim=run.claim)
+        return _followed(plan) if read.follow else plan
 
     def of_part(self, part: str) -> WritePlan:
         """Give the plan of a part of the run, in the same session."""
@@ -168,11 +178,39 @@ class WritePlan:
         """
         from .worker_calls import worker_calls
 
+        rows = 0
         with worker_calls(self.options, self.deployment) as worker:
-            yield from self._task(context, worker.clients, worker.calls).sending(chunks)
+            for counts in self._task(context, worker.clients, worker.calls).sending(chunks):
+                rows += counts.rows
+                if self.mark is not None:
+                    self.mark.check_room(rows)
+                yield counts
+
+    def seal(self) -> dict[str, int]:
+        """
+        Seal the run, if it is followed, and give the number of its members; runs on the driver, after success alone.
+
+        Raises:
+            LanesError: It can't be sealed; a rerun may.
+        """
+        if self.mark is None or self.part is not None:
+            return {}
+        from .following import end
+
+        if self.claim is not None:
+            # Another session may be at work, with members of its own.
+            self.claim.check(self.storage)
+        return {"members": end(self.options, self.deployment, self.storage, self.mark)}
 
     def finish(self, counts: Iterable[RowCounts]) -> dict[str, Any]:
-        """Add up the counts of all tasks, write them to the manifest, and give them; runs on the driver."""
+        """
+        Seal a run that is followed, add up the counts of all tasks, write them to the manifest, and give them.
+
+        It runs on the driver.
+
+        Raises:
+            LanesError: As `seal`; abandon the session then.
+        """
         finished = list(counts)
         lanes = sum((one.lanes for one in finished), Counter[str]())
         summary: dict[str, Any] = {
@@ -183,6 +221,7 @@ class WritePlan:
             "skipped": sum(one.skipped for one in finished),
             "quarantined": sum(one.quarantined for one in finished),
             **{name: self.contents[name] for name in COUNTS if name in self.contents},
+            **self.seal(),
         }
         self.end(summary)
         sys.stderr.write(json.dumps(summary) + "\n")
@@ -234,7 +273,11 @@ class WritePlan:
         return SendingTask(
             partition=context.partitionId(),
             reader=RowReader(
-                kind=options.kind, priority=options.priority, shards=options.shards, source=options.source
+                kind=options.kind,
+                priority=options.priority,
+                shards=options.shards,
+                source=options.source,
+                mark=self.mark,
             ),
             calls=LaneCalls(self.deployment, calls),
             pace=self._pace(clients, context.getLocalProperty, record),
@@ -245,7 +288,10 @@ class WritePlan:
         )
 
     def _record(self, context: Task) -> Record:
-        run = self.manifest(part=part_of_stream(context.getLocalProperty))
+        batch = part_of_stream(context.getLocalProperty)
+        if batch is not None and self.mark is not None:
+            raise _endless()
+        run = self.manifest(part=batch)
         if run is None:
             return NoRecord()
         return run.task(
@@ -313,6 +359,21 @@ def _begin(
             raise
         problem = f"option manifestPath is {options.manifest_path!r}; it cannot be read and written: {error}"
         raise ConfigurationError([problem], source=SOURCE) from error
+
+
+def _followed(plan: WritePlan) -> WritePlan:
+    from .following import begin
+
+    try:
+        return replace(plan, mark=begin(plan.options, plan.deployment, plan.storage))
+    except BaseException as error:
+        plan.abandon(f"{type(error).__name__}: {error}".splitlines()[0])
+        raise
+
+
+def _endless() -> ConfigurationError:
+    problem = "option follow is 'true', and a stream has no end to be followed to; leave follow out"
+    return ConfigurationError([problem], source=SOURCE)
 
 
 def shared_schedule(name: str) -> SharedSchedule | None:

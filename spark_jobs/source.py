@@ -77,6 +77,11 @@ class LanesDataSource(DataSource):
         onError: `fail` fails the job at a row that cannot be a message, `quarantine` writes such rows beside the
             manifest, with reasons. Default: fail.
         takeOver: `true` begins although an earlier session of the run has not ended, after a crash. Default: false.
+        follow: `true` follows the messages to their end under the name of the run: `lanes runs watch NAME`. Requires
+            runId and manifestPath; for tables alone, not for streams. Default: false.
+        onComplete: Kind of a message that is sent, with the priority of the job, when all have ended. Default: none.
+        expected: About the number of messages of a run that is followed; it may have 250 times as many, but each end
+            costs more then. Default: 80,000.
 
     A wrong option, or a column that is missing, unknown or of the wrong type, fails on the driver with all problems in
     one error. A row that cannot be sent fails the job with an error that names the row. A task that runs again sends
@@ -170,13 +175,14 @@ class LanesWriter(DataSourceArrowWriter):
         return _write(self._plan, self._plan.rows(iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Write the counts of all tasks, as one JSON line on standard error and in the manifest."""
+        """Seal a run that is followed, and write the counts of all tasks to standard error and the manifest."""
         self._plan.finish(message.counts for message in messages if isinstance(message, RowsSent))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """End the session and report it: sent messages stay sent, and a rerun sends the same ids."""
-        ended = sum(message is not None for message in messages)
-        self._plan.abandon(f"{len(messages) - ended} of {len(messages)} tasks have failed or were stopped")
+        failed = messages.count(None)
+        reason = f"{failed} of {len(messages)} tasks have failed or were stopped"
+        self._plan.abandon(reason if failed else "all tasks have ended, and their commit has failed")
 
 
 class LanesStreamWriter(StreamWriter):  # type: ignore[misc]

@@ -30,7 +30,8 @@ def write_table(
         purpose: The selection of the job, for the manifest.
 
     Returns:
-        `sent`, `seconds`, `messages_per_second`, and with a manifest `skipped`, `quarantined`, `run` and `session`.
+        `sent`, `seconds`, `messages_per_second`, with a manifest `skipped`, `quarantined`, `run` and `session`, and of
+        a run that is followed its `members`.
     """
     started = time.monotonic()
     with Progress(table.sparkSession, options) as progress:
@@ -85,7 +86,7 @@ def _summary(written: Mapping[str, Any], started: float) -> dict[str, Any]:
     of_run = ("skipped", "quarantined", "run", "session") if "run" in written else ()
     return {
         "sent": written["messages"],
-        **{name: written[name] for name in of_run},
+        **{name: written[name] for name in (*of_run, *({"members"} & written.keys()))},
         "seconds": round(seconds, 2),
         "messages_per_second": round(written["messages"] / seconds, 1),
     }

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.config.deployment import Deployment
 from lanes.errors import ConfigurationError, MessageError, MessageTooLargeError, RunError
-from lanes.message import CLAIMED_AT, LARGEST_BODY_BYTES, RUN, Message, expiry_of, size_bytes, time_of
+from lanes.message import CLAIMED_AT, LARGEST_BODY_BYTES, Message, expiry_of, run_bytes, size_bytes, time_of
 from lanes.priority import PriorityRules, priority_to_send
 from lanes.producer.dispatch import Dispatch, Pacing
 from lanes.producer.later import LATEST, LATEST_OF_RUN, NO_SCHEDULER, LaterSender, call_of
@@ -287,7 +287,8 @@ class Producer:
             ...     with producer.run("statements-2026-11", expected=5_000, on_complete="statements.sent") as run:
             ...         run.send_many(statements)
         """
-        from lanes.producer.run import SEALING, Run
+        from lanes.producer.run import Run
+        from lanes.producer.seal import SEALING
         from lanes.runs import Head, chunks_for
 
         if self._runs is None:
@@ -382,8 +383,7 @@ class Producer:
         traceparent = current_traceparent() if message.traceparent is None else message.traceparent
         resolved = replace(message, priority=priority, traceparent=traceparent)
         body = resolved.to_body()
-        # AWS: name, type and value of an attribute count towards the size of a message (API_SendMessage).
-        size = size_bytes(body) + (len(RUN) + len("String") + len(run) if run else 0)
+        size = size_bytes(body) + run_bytes(run)
         if size > LARGEST_BODY_BYTES:
             raise MessageTooLargeError(size_bytes=size, limit_bytes=LARGEST_BODY_BYTES)
         # Beside the largest body there is no room for the mark, and the message is worth more.

@@ -35,7 +35,7 @@ class SentBefore:
         if first is None:
             return
         if self._table is None:
-            self._table = _new_table()
+            self._table = new_table("sent (id BLOB PRIMARY KEY)")
             weakref.finalize(self, self._table.close)
         self._table.executemany("INSERT OR IGNORE INTO sent VALUES (?)", chain([first], rows))
         self._table.commit()
@@ -48,13 +48,14 @@ class SentBefore:
         return found.fetchone() is not None
 
 
-def _new_table() -> sqlite3.Connection:
+def new_table(definition: str) -> sqlite3.Connection:
+    """Make a table in a temporary file, which goes with its connection; any thread may use it, one at a time."""
     # An empty name makes SQLite use a temporary file, and none at all while the cache is large enough.
     table = sqlite3.connect("", isolation_level="DEFERRED", check_same_thread=False)
     table.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
     table.execute("PRAGMA journal_mode = OFF")
     table.execute("PRAGMA temp_store = FILE")
-    table.execute("CREATE TABLE sent (id BLOB PRIMARY KEY) WITHOUT ROWID")
+    table.execute(f"CREATE TABLE {definition} WITHOUT ROWID")
     return table
 
 

@@ -41,7 +41,8 @@ class OutgoingRow:
         body: Body of the message.
         message_group_id: Message group at SQS.
         message_deduplication_id: Deduplication id at SQS.
-        size_bytes: Size of the body.
+        size_bytes: Size of the body and the mark.
+        run: Mark of the run that is followed; empty for none.
         attempts: Number of calls that included it and were not throttled.
         first_tried_at: Start of the first of them.
     """
@@ -54,5 +55,6 @@ class OutgoingRow:
     message_group_id: str
     message_deduplication_id: str
     size_bytes: int
+    run: str = ""
     attempts: int = 0
     first_tried_at: float = 0.0

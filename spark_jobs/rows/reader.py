@@ -13,7 +13,7 @@ from json.encoder import c_make_encoder  # type: ignore[attr-defined]
 from json.encoder import encode_basestring as quote
 from typing import TYPE_CHECKING, Any
 
-from lanes.errors import MessageError
+from lanes.errors import MessageError, MessageTooLargeError
 from lanes.message import (
     LARGEST_BODY_BYTES,
     SQS_ID,
@@ -22,6 +22,8 @@ from lanes.message import (
     identity_prefix,
     in_xml,
     kind_problem,
+    run_bytes,
+    size_bytes,
     sqs_id,
 )
 
@@ -29,6 +31,8 @@ from .outgoing import OutgoingRow
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from lanes.runs import Mark
 
 # A change gives every row a new id, so a rerun would send all rows again.
 NAMESPACE = uuid.UUID("5a0f3b4e-6d1c-4f0a-9b57-1d0c8e7a2f36")
@@ -77,12 +81,14 @@ class RowReader:
         priority: Priority of rows without one.
         shards: Number of groups for rows without one; None makes each its own group.
         source: Source of the messages.
+        mark: Mark of the run that is followed; None for none.
     """
 
     kind: str | None
     priority: int
     shards: int | None = None
     source: str = "spark"
+    mark: Mark | None = None
 
     def message(self, row: Mapping[str, Any]) -> Message:
         """
@@ -100,8 +106,14 @@ class RowReader:
             priority=priority,
             source=self.source,
             traceparent=row.get("traceparent"),
-            deduplication_id=self._resend_id(row, kind, identity),
+            deduplication_id=self._deduplication_id(row, kind, identity),
         )
+
+    def _deduplication_id(self, row: Mapping[str, Any], kind: str, identity: str) -> str | None:
+        if self.mark is None:
+            return self._resend_id(row, kind, identity)
+        # A run has its name alone, so this is no repeat of the dead letter either.
+        return self.mark.once(f"{identity_prefix(self.source, kind)}{identity}")
 
     def _resend_id(self, row: Mapping[str, Any], kind: str, identity: str) -> str | None:
         """Name a resend after its dead letter, since SQS would drop a repeat of the letter's own message."""
@@ -141,15 +153,20 @@ class RowReader:
             return self._item_of_message(row, position)
         plain = text.isascii()
         body = text if plain else in_xml(text)
-        size = len(body) if plain else len(body.encode())
+        run, once = ("", name) if self.mark is None else (self.mark.text, self.mark.once(name))
+        size = (len(body) if plain else len(body.encode())) + run_bytes(run)
         if size > LARGEST_BODY_BYTES:
             return self._item_of_message(row, position)
-        return OutgoingRow(row, position, name, priority, body, group or name, name, size)
+        return OutgoingRow(row, position, name, priority, body, group or name, once, size, run)
 
     def _item_of_message(self, row: Mapping[str, Any], position: int) -> OutgoingRow:
         """Make it from its message, for ids that SQS does not accept and for full error messages."""
         message = self.message(row)
         body = message.to_body()
+        run = "" if self.mark is None else self.mark.text
+        size = size_bytes(body) + run_bytes(run)
+        if size > LARGEST_BODY_BYTES:
+            raise MessageTooLargeError(size_bytes=size, limit_bytes=LARGEST_BODY_BYTES)
         return OutgoingRow(
             row=row,
             position=position,
@@ -158,7 +175,8 @@ class RowReader:
             body=body,
             message_group_id=message.message_group_id,
             message_deduplication_id=message.message_deduplication_id,
-            size_bytes=len(body.encode()),
+            size_bytes=size,
+            run=run,
         )
 
     def _fields(self, row: Mapping[str, Any]) -> tuple[str, JsonText, str, str | None, int]:

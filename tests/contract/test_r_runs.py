@@ -85,6 +85,25 @@ def test_r3_the_end_is_announced_whatever_call_fails(engine, fault):
     raise AssertionError("the plan was never used up")
 
 
+@pytest.mark.parametrize("fault", FAULTS)
+def test_r3_a_run_that_ends_while_it_is_sealed_is_announced_by_the_next_session(engine, fault):
+    """Its members have all ended before; the sender that dies is the one that announces the end."""
+    for position in range(60):
+        run = Followed(engine, chunks=3)
+        assert not run.send(ids(4), crash=True)
+        run.drain()
+        run.plan = [None] * position + [fault]
+        sealed, reached = run.send(ids(4)), not run.plan
+        run.plan = []
+        assert sealed or run.progress().head.sealed_at or run.send(ids(4)), position
+        run.drain()
+        assert {told["run"] for told in run.announced} == {NAME}, position
+        assert counted(run) == (4, 0, 0, 0), position
+        if not reached:
+            return
+    raise AssertionError("the plan was never used up")
+
+
 def test_r4_it_is_announced_with_one_id_in_the_lane_that_the_sender_chose(engine):
     """Also if the process dies between the message and its mark: idempotency gives the two one effect."""
     followed = Followed(engine, idempotency=True)

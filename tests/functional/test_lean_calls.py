@@ -42,6 +42,7 @@ class Entry:
     body: str = "{}"
     message_group_id: str = "g"
     message_deduplication_id: str = "d"
+    run: str = ""
 
 
 class Server:
@@ -152,7 +153,8 @@ def test_a_request_is_the_one_that_boto3_makes(serve):
     """Same line, headers, body and signature; only the telemetry of botocore's retries is left out."""
     server, calls = serve(ok("0", "1"))
     plain = Server(ok("0", "1"))
-    entries = [Entry('{"text":"\\"é\u2028😀"}', "g-1", "d-1"), Entry("{}", "g-2", "d-2")]
+    entries = [Entry('{"text":"\\"é\u2028😀"}', "g-1", "d-1"), Entry("{}", "g-2", "d-2", "25/statements")]
+    marks = [{}, {"lanes.run": {"DataType": "String", "StringValue": "25/statements"}}]
 
     one_call(calls, *entries)
     boto3.client("sqs", endpoint_url=plain.url, config=calls._client.meta.config).send_message_batch(
@@ -163,8 +165,9 @@ def test_a_request_is_the_one_that_boto3_makes(serve):
                 "MessageBody": entry.body,
                 "MessageGroupId": entry.message_group_id,
                 "MessageDeduplicationId": entry.message_deduplication_id,
+                **({"MessageAttributes": mark} if mark else {}),
             }
-            for place, entry in enumerate(entries)
+            for place, (entry, mark) in enumerate(zip(entries, marks, strict=True))
         ],
     )
 

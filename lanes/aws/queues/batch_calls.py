@@ -20,11 +20,12 @@ UNANSWERED = Refused(code="Unanswered", reason="the answer of SQS leaves it out"
 
 
 class Entry(Protocol):
-    """A message, for a batch call."""
+    """A message, for a batch call; `run` is the mark of its run, empty for none."""
 
     body: str
     message_group_id: str
     message_deduplication_id: str
+    run: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +97,7 @@ class ClientCalls:
                     body=entry.body,
                     message_group_id=entry.message_group_id,
                     message_deduplication_id=entry.message_deduplication_id,
+                    run=entry.run,
                 )
                 for place, entry in enumerate(entries)
             ],

@@ -19,6 +19,7 @@ from botocore.compat import HTTPHeaders
 from botocore.utils import get_environ_proxies
 
 from lanes.aws.queues.request_signature import ALGORITHM, DATE, TOKEN, RequestSignature
+from lanes.message import RUN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,10 +72,17 @@ def batch_body(queue_url: str, entries: Sequence[Entry], *, prefix: str = "") ->
     written = ", ".join(
         f'{{"Id": "{prefix}{place}", "MessageBody": {quote(entry.body)}, '
         f'"MessageGroupId": {quote(entry.message_group_id)}, '
-        f'"MessageDeduplicationId": {quote(entry.message_deduplication_id)}}}'
+        f'"MessageDeduplicationId": {quote(entry.message_deduplication_id)}{_attributes(entry.run)}}}'
         for place, entry in enumerate(entries)
     )
     return f'{{"QueueUrl": {quote(queue_url)}, "Entries": [{written}]}}'.encode()
+
+
+def _attributes(run: str) -> str:
+    if not run:
+        return ""
+    value = f'{{"DataType": "String", "StringValue": {quote(run)}}}'
+    return f', "MessageAttributes": {{"{RUN}": {value}}}'
 
 
 def learn_form(client: SQSClient, credentials: Credentials) -> RequestForm:
@@ -163,6 +171,7 @@ class _Probe:
     body = '"é'
     message_group_id = "g"
     message_deduplication_id = "d"
+    run = ""
 
 
 class _NoAnswer(io.BytesIO):

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanes.errors import MessageError
+from lanes.errors import MessageError, MessageTooLargeError
+from lanes.message import LARGEST_BODY_BYTES, run_bytes
+from lanes.runs import Mark
 from spark_jobs.rows.reader import RowReader, moment
 
 TIME = re.compile(r'"time":"[^"]+"')
@@ -48,10 +50,11 @@ def outcome(make):
         return f"{type(error).__name__}: {error}"
 
 
-@given(row=ROWS, shards=st.none() | st.integers(1, 9))
-def test_an_item_is_the_message_of_its_row(row, shards):
+@given(row=ROWS, shards=st.none() | st.integers(1, 9), mark=st.sampled_from([None, Mark("spring", 3)]))
+def test_an_item_is_the_message_of_its_row(row, shards, mark):
     """Body, ids, size and refusals are the same for both ways of making them."""
-    reader = RowReader(kind="of.the.option", priority=-100, shards=shards)
+    reader = RowReader(kind="of.the.option", priority=-100, shards=shards, mark=mark)
+    run = mark.text if mark else ""
 
     def long_way():
         message = reader.message(row)
@@ -62,7 +65,8 @@ def test_an_item_is_the_message_of_its_row(row, shards):
             message.message_group_id,
             message.message_deduplication_id,
             message.priority,
-            len(body.encode()),
+            run,
+            len(body.encode()) + run_bytes(run),
         )
 
     def short_way():
@@ -73,6 +77,7 @@ def test_an_item_is_the_message_of_its_row(row, shards):
             item.message_group_id,
             item.message_deduplication_id,
             item.priority,
+            item.run,
             item.size_bytes,
         )
 
@@ -113,3 +118,28 @@ def test_a_value_that_json_lacks_is_refused(value):
     """The fast encoder refuses it, and the error is that of the message."""
     with pytest.raises(ValueError, match="its data cannot be written as JSON"):
         RowReader(kind="a.kind", priority=0).item({"data": {"value": value}, "id": "1"}, 1)
+
+
+def test_the_mark_of_a_run_is_a_part_of_the_size():
+    """AWS counts attributes as well (API_SendMessage); SQS would refuse the whole call."""
+    mark = Mark("spring", 25)
+    envelope = RowReader(kind="k", priority=0).item({"data": '""', "id": "1"}, 1).size_bytes
+    row = {"data": f'"{"x" * (LARGEST_BODY_BYTES - envelope)}"', "id": "1"}
+
+    assert RowReader(kind="k", priority=0).item(row, 1).size_bytes == LARGEST_BODY_BYTES
+    with pytest.raises(MessageTooLargeError, match="1,048,600 bytes"):
+        RowReader(kind="k", priority=0, mark=mark).item(row, 1)
+
+
+def test_a_member_is_no_repeat_of_a_dead_letter_nor_of_a_message_of_another_run():
+    """SQS would drop it, and the run never end."""
+    row = {"data": "{}", "id": "1", "kind": "k"}
+    marks = [None, Mark("spring", 3), Mark("summer", 3)]
+    rows = [row, row | {"resend_of": "letter"}]
+    ids = {
+        RowReader(kind=None, priority=0, mark=mark).item(one, 1).message_deduplication_id
+        for mark in marks
+        for one in rows
+    }
+
+    assert len(ids) == 4

@@ -1,0 +1,212 @@
+"""R1 to R7 of a bulk job: a file that is sent without Spark, and followed to the end of its messages."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lanes.aws.queues.batch_calls import CallEnded, ClientCalls
+from lanes.errors import AwsError
+from lanes.runs import Counts, State
+from spark_jobs import files, following, worker_calls
+from tests.support.followed import FAULTS, KIND, NAME, OVER, Followed
+from tests.support.memory import ProcessLost
+
+BAD = {"id": 1.5}
+
+
+class Calls(ClientCalls):
+    """Batch calls in the thread of their task, which dies with them."""
+
+    def __init__(self, world):
+        super().__init__(world, concurrency=1)
+        self._done, self._ready = [], []
+
+    def start(self, queue_url, entries):
+        """Make a call."""
+        try:
+            ended = {"answers": self._call(queue_url, entries)}
+        except AwsError as error:
+            ended = {"error": error}
+        self._done.append(CallEnded(number=len(self._done), **ended))
+        self._ready.append(self._done[-1])
+        return self._done[-1].number
+
+    def ended(self, timeout):
+        """Give the calls that ended."""
+        ready, self._ready = self._ready, []
+        return ready
+
+
+class Bulk(Followed):
+    """A followed run whose sender is `lanes bulk send`."""
+
+    def __init__(self, engine, folder, monkeypatch):
+        super().__init__(engine)
+        self.folder = folder
+        self.pauses = []
+        document = self.world.deployment.to_json()
+        self._arguments = ["--kind", KIND, "--id", "id", "--source", "shop", "--deployment", document]
+        monkeypatch.setattr(worker_calls, "_kept", [])
+        monkeypatch.setattr(worker_calls, "open_calls", lambda *_, **__: Calls(self.world))
+        monkeypatch.setattr(following, "runs_of", lambda *_: self.world.runs)
+        monkeypatch.setattr(following, "sender_of", lambda *_: self.world.producer(source="shop"))
+        monkeypatch.setattr(following, "sleep", self.pauses.append)
+
+    def job(self, rows, *more, follow=("--follow", "--on-complete", OVER)):
+        """Send the rows under the name of the run and give the exit code; a process that dies gives None."""
+        file = self.folder / "rows.jsonl"
+        file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        run = ["--run", NAME, "--manifest", str(self.folder / "runs")]
+        try:
+            return files.main([str(file), *self._arguments, *run, *follow, *more])
+        except ProcessLost:
+            self.world.calls.lost = False
+            return None
+
+
+@pytest.fixture
+def bulk(tmp_path, monkeypatch):
+    """Give a job without a message yet."""
+    return Bulk("pull", tmp_path, monkeypatch)
+
+
+def rows(count):
+    return [{"id": f"c-{number}"} for number in range(count)]
+
+
+@pytest.mark.parametrize("members", [1, 90])
+def test_the_end_is_told_after_the_last_end(bulk, capsys, members):
+    """Members are the messages that were sent: equal rows are one."""
+    bulk.dies = {"c-3"}
+    dead = int(members > 3)
+
+    assert bulk.job([*rows(members), *rows(members)[:2]], "--repeated-ids", "merge") == 0
+    assert json.loads(capsys.readouterr().out)["members"] == members
+    assert (bulk.progress().head.state, bulk.announced) == (State.SEALED, [])
+    bulk.drain()
+
+    assert bulk.announced == [
+        {
+            "run": NAME,
+            "total": members,
+            "done": members - dead,
+            "dead_lettered": dead,
+            "cancelled": 0,
+            "expired": 0,
+        }
+    ]
+
+
+def test_a_job_that_failed_seals_nothing_and_its_rerun_does(bulk, capsys):
+    """The rows that the first session sent are skipped, and are members; a row that left the table is one too."""
+    assert bulk.job([*rows(10), BAD]) == 1
+    bulk.drain()
+    assert (bulk.progress().head.state, bulk.announced) == (State.OPEN, [])
+    assert bulk.progress().counts == Counts(unassigned=10)
+
+    assert bulk.job(rows(15)[1:]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["skipped"] == 9
+    bulk.drain()
+
+    assert bulk.progress().counts == Counts(done=15)
+    assert [told["total"] for told in bulk.announced] == [15]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_end_is_told_whatever_call_fails(tmp_path, monkeypatch, fault):
+    """Of the job, which is run again, of a consumer, and of the process that tells it."""
+    for position in range(100):
+        bulk = Bulk("pull", tmp_path / str(position), monkeypatch)
+        bulk.folder.mkdir()
+        bulk.dies = {"c-1"}
+        bulk.plan = [None] * position + [fault]
+        if bulk.job(rows(4)) != 0 and not bulk.progress().head.sealed_at:
+            assert bulk.job(rows(4), "--take-over") == 0, position
+        for _ in range(6):
+            bulk.step()
+        reached = not bulk.plan
+        bulk.drain()
+        assert {told["total"] for told in bulk.announced} == {4}, position
+        assert bulk.progress().counts == Counts(done=3, dead_lettered=1), position
+        if not reached:
+            return
+    raise AssertionError("the plan was never used up")
+
+
+def test_a_throttled_table_is_tried_again(bulk):
+    """A job of hours does not fail for it."""
+    working, bulk.world.runs.seal_chunk = bulk.world.runs.seal_chunk, None
+    answers = iter([True, True, False])
+
+    def seal_chunk(*arguments):
+        if next(answers):
+            bulk.plan = ["refused"]
+        return working(*arguments)
+
+    bulk.world.runs.seal_chunk = seal_chunk
+    assert bulk.job(rows(2)) == 0
+    assert len(bulk.pauses) == 2
+    bulk.drain()
+    assert bulk.progress().counts == Counts(done=2)
+
+
+def test_a_sealed_run_is_refused_by_name_and_stays_as_it_is(bulk, capsys):
+    """Nothing is sent; the session that was refused is no obstacle to others."""
+    assert bulk.job(rows(2)) == 0
+    for _ in range(2):
+        assert bulk.job(rows(3)) == 1
+        assert f"the run '{NAME}' is sealed; give another name" in capsys.readouterr().err
+    bulk.drain()
+    assert bulk.handled == {"c-0", "c-1"}
+
+
+def test_two_sessions_seal_the_same_members(bulk, monkeypatch):
+    """The first was taken over while it was at work: it seals nothing."""
+    sealed = following.end
+
+    def late(*arguments):
+        monkeypatch.setattr(following, "end", sealed)
+        assert bulk.job(rows(3), "--take-over") == 0
+        return sealed(*arguments)
+
+    monkeypatch.setattr(following, "end", late)
+    assert bulk.job(rows(2)) == 0, "it had looked before; the members are those of the manifest"
+    bulk.drain()
+    assert [told["total"] for told in bulk.announced] == [3]
+
+
+@pytest.mark.parametrize("first", [(), ("--follow",)])
+def test_a_run_is_followed_from_its_first_session_or_never(bulk, capsys, first):
+    """What was sent without the mark would never end."""
+    second = () if first else ("--follow",)
+    assert bulk.job([BAD, *rows(2)], follow=first) == 1
+
+    assert bulk.job(rows(2), follow=second) == 1
+
+    assert "run 'statements' is another run: follow is " in capsys.readouterr().err
+
+
+def test_a_manifest_of_an_older_release_is_no_beginning(bulk, capsys):
+    """Its purpose says nothing of following."""
+    assert bulk.job([*rows(10), BAD], follow=()) == 1
+    purpose = bulk.folder / "runs" / NAME / "purpose.json"
+    known = json.loads(purpose.read_text())
+    purpose.write_text(
+        json.dumps({name: known[name] for name in known if name not in ("follow", "on_complete")})
+    )
+
+    assert bulk.job(rows(2)) == 1
+
+    assert "has sent messages without its mark" in capsys.readouterr().err
+    assert bulk.world.runs.head(NAME) is None
+
+
+def test_without_follow_no_message_has_a_mark(bulk):
+    """And no call is made to the table of runs."""
+    assert bulk.job(rows(2), follow=()) == 0
+    assert "UpdateItem" not in bulk.world.calls.counts
+    bulk.drain()
+    assert bulk.handled == {"c-0", "c-1"}
+    assert bulk.world.runs.head(NAME) is None
