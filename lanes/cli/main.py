@@ -10,6 +10,7 @@ import typer
 from lanes import __version__
 from lanes.aws.explanation import explained
 from lanes.cli import (
+    adopt,
     audit,
     bulk,
     check,
@@ -54,6 +55,7 @@ app.command()(status.status)
 app.command()(check.check)
 app.command()(send.send)
 app.add_typer(dead_letters.app, name="dead-letters")
+app.command()(adopt.adopt)
 app.command()(pause.pause)
 app.command()(pause.resume)
 app.command()(move.prioritize)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from contextlib import suppress
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
@@ -18,7 +19,6 @@ from lanes.operate.dead_letters.note import read_note
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from datetime import timedelta
 
     from mypy_boto3_sqs import SQSClient
 
@@ -81,12 +81,21 @@ class DeadLetterQueueCalls:
     def give_back(self, letters: Sequence[DeadLetteredMessage]) -> None:
         """Make dead letters visible; those that SQS refuses are visible or deleted already."""
         self._record_copies()
+        self.hide(letters, timedelta(0))
+
+    def hide(self, letters: Sequence[DeadLetteredMessage], hold: timedelta) -> None:
+        """Give received messages another visibility timeout, from now on."""
+        seconds = int(hold.total_seconds())
         for lane, chunk in _chunks(letters):
             with aws_errors("ChangeMessageVisibilityBatch"):
                 self._client.change_message_visibility_batch(
                     QueueUrl=self._queues[lane].dead_letter_url,
                     Entries=[
-                        {"Id": str(place), "ReceiptHandle": letter.receipt_handle, "VisibilityTimeout": 0}
+                        {
+                            "Id": str(place),
+                            "ReceiptHandle": letter.receipt_handle,
+                            "VisibilityTimeout": seconds,
+                        }
                         for place, letter in enumerate(chunk)
                     ],
                 )
@@ -99,7 +108,7 @@ class DeadLetterQueueCalls:
         """
         note = {**letter.note, "letter_id": letter.letter_id}
         # The note may have filled the message to the last byte. Sorting needs these fields alone.
-        if _size(letter) + len(json.dumps(note)) + NOTE_OVERHEAD > LARGEST_BODY_BYTES:
+        if size_of(letter) + len(json.dumps(note)) + NOTE_OVERHEAD > LARGEST_BODY_BYTES:
             note = {name: note[name] for name in ("order", "message_id", "letter_id") if name in note}
         attributes = {
             **_own_attributes(letter),
@@ -212,7 +221,8 @@ def _letter(lane: str, message: Any) -> DeadLetteredMessage:
         message_id=message["MessageId"],
         receipt_handle=message["ReceiptHandle"],
         body=message["Body"],
-        group=system["MessageGroupId"],
+        # A standard queue, from which messages are adopted, has groups only where its senders give them.
+        group=system.get("MessageGroupId", ""),
         sent_at=int(system["SentTimestamp"]) / 1000,
         receive_count=int(system["ApproximateReceiveCount"]),
         attributes=attributes,
@@ -247,7 +257,7 @@ def _chunks(
     chunk: list[DeadLetteredMessage] = []
     size = 0
     for letter in letters:
-        more = _size(letter) if largest else 0
+        more = size_of(letter) if largest else 0
         # AWS: a batch has at most ten entries, and 1 MiB together (API_SendMessageBatch).
         full = len(chunk) == LARGEST_BATCH or (largest is not None and size + more > largest)
         if chunk and (full or chunk[0].lane != letter.lane):
@@ -259,7 +269,7 @@ def _chunks(
         yield chunk[0].lane, chunk
 
 
-def _size(letter: DeadLetteredMessage) -> int:
+def size_of(letter: DeadLetteredMessage) -> int:
     """Return the size that SQS counts: the body, and the names, types and values of attributes."""
     return len(letter.body.encode()) + sum(
         len(name)

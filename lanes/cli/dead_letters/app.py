@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 import time
 from collections import Counter
-from contextlib import nullcontext
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from lanes.cli.arguments import DryRun, Kind, LaneName, Yes, duration, lane_named, operations_of, read_time
 from lanes.cli.busy import busy
 from lanes.cli.completion import lanes_here
 from lanes.cli.dead_letters.brief import brief_rows
 from lanes.cli.dead_letters.holds import held, release
+from lanes.cli.dead_letters.run import run_shown
 from lanes.cli.exit_codes import ExitCode
 from lanes.cli.printing import confirm, console, layout, say, show_one, show_rows, without_code
 from lanes.cli.target import Output, target_of
@@ -270,44 +268,25 @@ def _work(context: typer.Context, verb: str, lane: str, wanted: DeadLetterFilter
 
 
 def _run(operations: Operations, verb: str, lane: str, wanted: DeadLetterFilter, how: _How) -> RunProgress:
-    """Process with a progress bar on standard error and an entry in the audit trail."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    """Process, with an entry in the audit trail."""
     asked = {"filter": wanted.describe(), "limit": how.limit, "rate": how.rate}
-    with (
-        audited(operations.audit, f"dead-letters {verb}", lane, details=asked) as entry,
-        Progress(
-            *columns, console=console(stderr=True), disable=not sys.stderr.isatty(), transient=True
-        ) as bar,
-    ):
-        task = bar.add_task(f"{verb} {lane}", total=None)
-
-        def report(progress: RunProgress) -> None:
-            bar.update(task, completed=progress.done, total=how.limit or progress.expected)
-
-        what = Task(
-            lane=lane,
-            wanted=wanted,
-            copies=verb == "redrive",
-            limit=how.limit or None,
-            rate=how.rate or None,
-            hide=how.hide,
+    what = Task(
+        lane=lane,
+        wanted=wanted,
+        copies=verb == "redrive",
+        limit=how.limit or None,
+        rate=how.rate or None,
+        hide=how.hide,
+    )
+    with audited(operations.audit, f"dead-letters {verb}", lane, details=asked) as entry:
+        return run_shown(
+            f"{verb} {lane}",
+            lambda report: DeadLetterRun(
+                what, queues=operations.dead_letters, holds=operations.holds, report=report
+            ),
+            limit=how.limit,
+            entry=entry,
         )
-        run = DeadLetterRun(what, queues=operations.dead_letters, holds=operations.holds, report=report)
-
-        def so_far() -> str:
-            total = how.limit or run.progress.expected
-            return f"{verb} {lane}: {run.progress.done} of about {total}"
-
-        try:
-            # The bar is for a terminal; a log gets lines.
-            with nullcontext() if sys.stderr.isatty() else busy(so_far):
-                return run.run()
-        except KeyboardInterrupt:
-            say(f"interrupted after {run.progress.done}; repeat the command to continue")
-            raise
-        finally:
-            # Also after Ctrl-C: the audit trail counts the dead letters that are done.
-            entry |= {"done": run.progress.done, "failed": len(run.progress.failed)}
 
 
 def _filter(

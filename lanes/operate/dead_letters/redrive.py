@@ -58,6 +58,7 @@ class Task:
         limit: maximum number; None for no limit.
         rate: maximum number a second; None for no limit.
         hide: visibility timeout of a received dead letter, after which another run can receive it.
+        is_fifo: whether the queue delivers no message of a group while another of it is hidden.
 
     """
 
@@ -67,6 +68,7 @@ class Task:
     limit: int | None = None
     rate: float | None = None
     hide: timedelta = HIDE
+    is_fifo: bool = True
 
     def size_after(self, done: int) -> int:
         """Return how many to receive: at most the number that can be settled in half of their visibility timeout."""
@@ -201,7 +203,7 @@ class DeadLetterRun:
                 self._settle(fresh)
                 quiet, quiet_since, is_last = 0, self._clock(), False
                 continue
-            if self._loosened():
+            if self._task.is_fifo and self._loosened():
                 continue
             # Counted after the receive: the next receive finds dead letters that became visible in between.
             depth = self._depth()

@@ -1,0 +1,103 @@
+"""`lanes adopt` as operators type it, against an AWS server on this machine."""
+
+import json
+import signal
+
+import pytest
+
+from tests.support.operating import drain
+from tests.support.waiting import until
+
+
+@pytest.fixture
+def orders(client):
+    """A standard queue with five messages, one of them without a customer."""
+    url = client("sqs").create_queue(QueueName="old-orders")["QueueUrl"]
+    drain(client("sqs"), url)
+    for body in ('{"customer": 1}', '{"customer": 2}', "plain", '{"customer": 1}', '{"customer": 3}'):
+        client("sqs").send_message(QueueUrl=url, MessageBody=body)
+    return url
+
+
+@pytest.fixture
+def main(client, deployment):
+    """The last lane without messages; a call takes its messages."""
+    url = deployment.queues["MAIN"].url
+    drain(client("sqs"), url)
+    return lambda: drain(client("sqs"), url)
+
+
+def test_a_preview_receives_nothing(typed, client, orders, main):
+    """The counts are shown, and no message is nearer to the dead-letter queue."""
+    planned = typed.json("adopt", "old-orders", "--to", "main", "--group-by", "customer", "--dry-run")
+
+    assert (planned["queue"], planned["lane"], planned["fifo"], planned["waiting"]) == (
+        "old-orders", "MAIN", False, 5,
+    )  # fmt: skip
+    assert main() == []
+    counts = {one["Attributes"]["ApproximateReceiveCount"] for one in drain(client("sqs"), orders)}
+    assert counts == {"1"}
+
+
+def test_messages_are_moved_and_those_without_a_group_named(typed, orders, main):
+    """Exit code 3; a repeat finds only those."""
+    asked = ("adopt", orders, "--to", "MAIN", "--group-by", "customer", "--yes")
+    first, second = (typed("--output", "json", *asked) for _ in range(2))
+
+    assert (first.returncode, second.returncode) == (3, 3)
+    row = {"queue": "old-orders", "lane": "MAIN", "without_group": 1, "failed": 0, "left": 1}
+    assert json.loads(first.stdout) == row | {"adopted": 4}
+    assert json.loads(second.stdout) == row | {"adopted": 0}
+    assert "stays in old-orders: its body is not JSON" in first.stderr
+    assert sorted(one["Attributes"]["MessageGroupId"] for one in main()) == ["1", "1", "2", "3"]
+    entry = typed.json("audit")[0]
+    assert (entry["action"], entry["target"], entry["outcome"]) == ("adopt", "MAIN", "done")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("nowhere", "--to", "MAIN"), "there is no queue 'nowhere'"),
+        (("old-orders", "--to", "MAIN"), "is a standard queue, and a message of a lane needs a group"),
+        (("old-orders", "--to", "none", "--group", "g"), "there is no lane 'none'"),
+        (("MAIN-dead.fifo", "--to", "MAIN"), "use `lanes dead-letters redrive MAIN`"),
+        (("old-orders", "--to", "MAIN", "--group", "g", "--kind", "a b"), "kind"),
+    ],
+)
+def test_wrong_use_changes_nothing(typed, orders, main, arguments, why):
+    """Exit code 2."""
+    done = typed("adopt", *arguments, "--yes")
+
+    assert (done.returncode, why in done.stderr, main()) == (2, True, []), done.stderr
+
+
+def test_a_killed_command_is_repeated(lanes, client, typed, main):
+    """A FIFO queue, killed amid its way: each message arrives once and each group in its order."""
+    url = client("sqs").create_queue(
+        QueueName="old-jobs.fifo", Attributes={"FifoQueue": "true", "ContentBasedDeduplication": "true"}
+    )["QueueUrl"]
+    for start in range(0, 300, 10):
+        entries = [
+            {"Id": str(number), "MessageBody": str(number), "MessageGroupId": f"g{number % 7}"}
+            for number in range(start, start + 10)
+        ]
+        client("sqs").send_message_batch(QueueUrl=url, Entries=entries)
+    asked = ("adopt", "old-jobs.fifo", "--to", "MAIN", "--yes")
+    process = lanes.start(*asked)
+
+    def sent():
+        names = ["ApproximateNumberOfMessages"]
+        found = client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"]
+        return 300 - int(found["ApproximateNumberOfMessages"])
+
+    until(lambda: sent() >= 60, why="the command does not begin")
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+
+    done = typed("--output", "json", *asked)
+
+    assert (done.returncode, json.loads(done.stdout)["left"]) == (0, 0), done.stderr
+    arrived = [(one["Attributes"]["MessageGroupId"], int(one["Body"])) for one in main()]
+    assert len(arrived) == 300
+    for group in range(7):
+        assert [number for name, number in arrived if name == f"g{group}"] == list(range(group, 300, 7))
