@@ -1,0 +1,169 @@
+"""R1 to R4 of a Spark job: its members are the messages that its manifest names, whichever task has sent them."""
+
+import os
+import signal
+
+import boto3
+import pytest
+from pyspark import TaskContext
+from pyspark.errors import PythonException, StreamingQueryException
+
+from lanes.aws.table.runs import DynamoDBRuns
+from lanes.errors import RunError
+from lanes.message import RUN, Message
+from lanes.runs import End, Ends, Mark, State
+from lanes.testing.on_moto import create_ledger
+from spark_jobs.enqueue import parser, run
+from spark_jobs.partitions import write_partitions
+from spark_jobs.source import LanesDataSource, LanesWriter
+
+OVER = "spring.over"
+
+
+class Told:
+    """The table of runs of these lanes, and a consumer that is done with every message."""
+
+    def __init__(self, lanes):
+        client = boto3.client("dynamodb", endpoint_url=lanes.endpoint_url)
+        create_ledger(client, lanes.deployment.table)
+        self.runs = DynamoDBRuns(table=lanes.deployment.table, client=client)
+        self._lanes = lanes
+        self.told = []
+        self.handled = []
+
+    def work(self):
+        """Record the end of each message in MAIN, and delete it."""
+        ends = Ends(table=self.runs, announce=self.told.append)
+        url = self._lanes.deployment.queues["MAIN"].url
+        while True:
+            found = self._lanes.sqs.receive_message(
+                QueueUrl=url, MaxNumberOfMessages=10, MessageAttributeNames=["All"]
+            ).get("Messages", [])
+            if not found:
+                return
+            for one in found:
+                mark = Mark.parse(one["MessageAttributes"][RUN]["StringValue"])
+                self.handled.append(Message.from_body(one["Body"]).id)
+                ends.record(mark, Message.from_body(one["Body"]).identity, End.DONE)
+                self._lanes.sqs.delete_message(QueueUrl=url, ReceiptHandle=one["ReceiptHandle"])
+
+
+@pytest.fixture
+def told(lanes):
+    """Give the table and the consumer."""
+    return Told(lanes)
+
+
+@pytest.fixture
+def follow(tmp_path):
+    """Give the options of a run that is followed."""
+    return {"runId": "spring", "manifestPath": str(tmp_path / "runs"), "follow": "true", "onComplete": OVER}
+
+
+def numbered(spark, count, *, partitions=2):
+    """Make a table with ids 0, 1, 2 and so on."""
+    return spark.range(count, numPartitions=partitions).selectExpr("struct(id AS n) AS data", "id")
+
+
+def test_the_end_of_a_table_is_told(spark, lanes, told, follow):
+    """Equal rows of two partitions are one member; the name of the sealed run is refused."""
+    table = numbered(spark, 30).union(numbered(spark, 5))
+
+    lanes.write(table, **follow)
+
+    head = told.runs.head("spring")
+    assert (head.state, head.total, head.chunks) == (State.SEALED, 30, 2000)
+    told.work()
+    assert [(one.kind, one.data["total"], one.data["done"], one.priority) for one in told.told] == [
+        (OVER, 30, 30, -100)
+    ]
+    with pytest.raises(RunError, match="the run 'spring' is ended; give another name"):
+        write_partitions(table, lanes.options(**follow))
+    assert lanes.waiting() == 0
+
+
+class KilledWriter(LanesWriter):
+    """Its first task is killed at its first attempt, when SQS has messages that the manifest does not name."""
+
+    def write(self, iterator):
+        """Send the rows."""
+        context = TaskContext.get()
+        first = context.partitionId() == context.attemptNumber() == 0
+        return super().write(self._then_die(iterator) if first else iterator)
+
+    @staticmethod
+    def _then_die(batches):
+        for batch in batches:
+            yield batch.slice(0, 10)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+class KilledDataSource(LanesDataSource):
+    """The data source with this writer."""
+
+    @classmethod
+    def name(cls):
+        """Give its name."""
+        return "killed"
+
+    def writer(self, schema, overwrite):
+        """Give the writer."""
+        writer = super().writer(schema, overwrite)
+        writer.__class__ = KilledWriter
+        return writer
+
+
+def test_a_rerun_seals_what_killed_tasks_and_a_failed_session_have_sent(spark, lanes, told, follow):
+    """A task that was killed is tried again; the session fails for a row, and the rerun finds it mended."""
+    spark.dataSource.register(KilledDataSource)
+    table = numbered(spark, 60, partitions=3)
+    bad = table.selectExpr("data", "id", "if(id = 59, 'two words', null) AS group")
+
+    with pytest.raises(PythonException, match="two words"):
+        lanes.write(bad, "killed", **follow)
+    told.work()
+    assert (told.runs.head("spring").state, told.told) == (State.OPEN, [])
+
+    lanes.write(bad.selectExpr("data", "id", "replace(group, ' ') AS group"), "killed", **follow)
+
+    told.work()
+    assert [one.data["total"] for one in told.told] == [60]
+    assert sorted(map(int, told.handled)) == list(range(60))
+
+
+def test_a_table_in_parts_is_one_run(spark, lanes, told, tmp_path):
+    """Its members are those of all parts, and it is sealed after the last."""
+    path = tmp_path / "rows.json"
+    path.write_text("".join(f'{{"n": {number}}}\n' for number in range(45)))
+    where = ["--deployment", lanes.deployment.to_json(), "--endpoint-url", lanes.endpoint_url]
+    of_run = ["--run", "parts", "--manifest", str(tmp_path / "runs"), "--follow", "--on-complete", OVER]
+    asked = ["--table", str(path), "--format", "json", "--kind", "a.kind", "--id", "n"]
+
+    done = run(
+        spark, parser().parse_args([*asked, *where, *of_run, "--split-by", "n", "--rows-per-part", "20"])
+    )
+
+    assert (done["parts"], done["members"]) == (3, 45)
+    assert told.runs.head("parts").chunks == 2
+    told.work()
+    assert [one.data["done"] for one in told.told] == [45]
+
+
+def test_a_stream_is_refused(spark, lanes, told, follow, tmp_path):
+    """By both of its writers: it has no end."""
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "1.json").write_text('{"n": 1}\n')
+    table = spark.readStream.schema("n INT").json(str(tmp_path / "source")).selectExpr("struct(n) AS data")
+    options = lanes.options(**follow)
+
+    def start(writer, name):
+        place = str(tmp_path / name)
+        writer.option("checkpointLocation", place).trigger(availableNow=True).start().awaitTermination()
+
+    with pytest.raises(StreamingQueryException, match="a stream has no end"):
+        start(table.writeStream.format("lanes").options(**options), "one")
+    with pytest.raises(StreamingQueryException, match="a stream has no end"):
+        start(table.writeStream.foreachBatch(lambda batch, _: lanes.write(batch, **follow)), "two")
+    with pytest.raises(StreamingQueryException, match="a stream has no end"):
+        start(table.writeStream.foreachBatch(lambda batch, _: write_partitions(batch, options)), "three")
+    assert lanes.waiting() == 0
