@@ -222,7 +222,7 @@ class Event(enum.StrEnum):
     LANE_UNKNOWN = (
         "lane_unknown",
         "",
-        "returns the batch: no lane of the running version has its `queue`",
+        "fails, so that the batch returns: no lane of the running version has its `queue`",
         ("queue", "records", "messages"),
     )
     BATCH_NOT_CLOSED = (

@@ -206,8 +206,8 @@ class Consumer:
             context: Lambda's context; its remaining time and request id are used.
 
         Raises:
-            ConfigurationError: the function's environment is wrong, or the event is not of an SQS mapping. All its
-                records stay.
+            ConfigurationError: the function's environment is wrong, or the event is not of an SQS mapping, or not of a
+                lane. All its records stay.
 
         """
         if self._stand_in is not None:

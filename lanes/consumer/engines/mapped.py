@@ -98,7 +98,9 @@ class MappedEngine:
             if any(record.body != BODY for record in records):
                 # Before and during a deploy that adds or removes a lane, a mapping of the other version may deliver.
                 report.unknown_lane(telemetry, queue, records, lane=self._highest, context=context)
-                return response_for(records)
+                # AWS: without ReportBatchItemFailures, which a mapping made by hand rarely has, any answer is a success
+                # that deletes the batch (Lambda developer guide, "Handling errors for an SQS event source in Lambda").
+                raise
             # The pull engine ran before a deploy. Success deletes the ring, which no slot waits for any more.
             return response_for(())
         # Overdue records may go on where the others yield, so they must not be behind those.

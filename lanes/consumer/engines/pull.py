@@ -73,8 +73,10 @@ class PullEngine:
         """
         Serve the lanes for one ring of the bell, and answer whether the ring stays in its queue.
 
-        A batch of a lane, which an old mapping may still deliver after a change of engine, is handled as it is. One of
-        a lane that is not in this version returns.
+        A batch of a lane, which an old mapping may still deliver after a change of engine, is handled as it is.
+
+        Raises:
+            ConfigurationError: the batch is of a lane that is not in this version, and stays in its queue.
         """
         queue, records = read_batch(event)
         if self._deployment.is_bell(queue):
@@ -84,7 +86,8 @@ class PullEngine:
         except ConfigurationError:
             telemetry, highest = self._services.looking.telemetry, self._lanes[0].name
             report.unknown_lane(telemetry, queue, records, lane=highest, context=context)
-            return response_for(records)
+            # An answer may delete the batch: see `lanes.consumer.engines.mapped`.
+            raise
         with self._slot(context, self._lanes) as slot:
             outcomes = slot.handle(lane, records, turn=partial(PullTurn, is_mapped=True))
             slot.leave()

@@ -112,7 +112,9 @@ def foreign_mapping_problems(deployment: Deployment, mappings: Sequence[LaneMapp
         advice = _delete(mapping)
         if is_queue:
             text += ", and SQS moves a message to that queue's dead-letter queue after its last receive"
-            advice += "; to have its messages handled, make it a lane: docs/how-to/adopt.md"
+            advice += (
+                "; to have its messages handled, make it a lane or use `lanes adopt`: docs/how-to/adopt.md"
+            )
         problems.append(Problem("foreign_mapping", text, advice))
     return problems
 
