@@ -66,6 +66,7 @@ def _publish_for_bulk_jobs(lanes: PriorityLanesStack) -> None:
     Otherwise such a deployment would remove them, and the next update of the deployed bulk jobs would fail.
     """
     read = [lanes.queues.lane(lanes.queues.config.last_lane.name).queue.queue_arn]
+    read.append(lanes.ledger.table.table_arn)
     if lanes.queues.bell is not None:
         read.append(lanes.queues.bell.queue.queue_arn)
     # Under the names that the CDK gives the outputs of weak references, so that it finds these.
@@ -83,6 +84,7 @@ def _add_bulk_stack(app: App, lanes: PriorityLanesStack, settings: StageSettings
         "Bulk",
         queues=lanes.queues,
         ledger=lanes.ledger,
+        follow=True,
         inputs=[s3.Bucket.from_bucket_name(stack, f"Input-{name}", name) for name in settings.bulk_inputs],
         databases=settings.bulk_databases,
         zones=settings.bulk_zones,

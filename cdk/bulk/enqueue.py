@@ -62,6 +62,8 @@ class BulkEnqueue(Construct):
         queues: The queues of the lanes.
         ledger: The table of the consumer, for the deployment document.
         lanes: The names of the lanes that jobs may send to. By default only the last lane.
+        follow: Whether jobs may follow their runs to the end (``--follow``), which are items of ``ledger``. By default
+            they may not.
         inputs: The buckets that jobs may read. None by default.
         databases: The databases of the Glue Data Catalog that jobs may read. None by default. Grant the buckets of
             their tables as ``inputs``.
@@ -92,6 +94,7 @@ class BulkEnqueue(Construct):
         queues: LaneQueues,
         ledger: Ledger,
         lanes: Sequence[str] | None = None,
+        follow: bool = False,
         inputs: Sequence[s3.IBucket] = (),
         databases: Sequence[str] = (),
         vpc: ec2.IVpc | None = None,
@@ -110,7 +113,15 @@ class BulkEnqueue(Construct):
         self.packages = job_packages(self, "Packages")
         catalog = Catalog.of(self, databases)
         self._has_catalog = catalog is not None
-        self.network = JobNetwork(self, "Network", lanes=granted, vpc=vpc, zones=zones, catalog=catalog)
+        self.network = JobNetwork(
+            self,
+            "Network",
+            lanes=granted,
+            vpc=vpc,
+            zones=zones,
+            catalog=catalog,
+            runs=ledger.table if follow else None,
+        )
         self.application = self._application(maximum_vcpus, idle_timeout or Duration.minutes(15))
         self.job_role = add_job_role(
             self,
@@ -121,6 +132,8 @@ class BulkEnqueue(Construct):
             catalog=catalog,
             application_arn=self.application.attr_arn,
         )
+        if follow:
+            ledger.grant_follow(self.job_role)
         self.network.admit(
             self.job_role,
             readable=[

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 
 from aws_cdk import Annotations, Stack
+from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
@@ -36,10 +37,10 @@ class JobNetwork(Construct):
     EMR Serverless reaches S3 without a VPC, but SQS only through one. If you pass no VPC, the construct makes one:
     isolated subnets in two zones, an interface endpoint of SQS that only allows sending to these lanes, and a gateway
     endpoint of S3 that only allows the buckets of jobs and those of EMR itself. A catalog adds an interface endpoint of
-    Glue. There is no NAT gateway and no route to the internet.
+    Glue, and runs to follow a gateway endpoint of DynamoDB. There is no NAT gateway and no route to the internet.
 
     AWS charges each interface endpoint by the hour and zone, whether jobs run or not: in two zones about $15 a month.
-    The gateway endpoint is free.
+    Gateway endpoints are free.
 
     Example:
         >>> network = JobNetwork(self, "Network", lanes=[queues.lane("MAIN")])
@@ -52,6 +53,7 @@ class JobNetwork(Construct):
         zones: The names of the zones of the closed VPC, such as ``us-east-1a``. By default the first two of the region;
             EMR Serverless is not in every zone.
         catalog: The part of the Glue Data Catalog that jobs read, none by default.
+        runs: The table with the runs that jobs follow, none by default.
 
     Raises:
         ConfigurationError: ``zones`` has the id of a zone, or comes with a VPC of yours.
@@ -72,6 +74,7 @@ class JobNetwork(Construct):
         vpc: ec2.IVpc | None = None,
         zones: Sequence[str] = (),
         catalog: Catalog | None = None,
+        runs: dynamodb.ITable | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
         self._s3: ec2.GatewayVpcEndpoint | None = None
@@ -83,6 +86,8 @@ class JobNetwork(Construct):
         self.workers.add_ingress_rule(self.workers, ec2.Port.all_tcp(), "drivers and executors of a job")
         if vpc is None:
             self._add_endpoints(lanes, catalog)
+            if runs is not None:
+                self._add_runs(runs)
         kind = (
             ec2.SubnetType.PRIVATE_ISOLATED
             if self.vpc.isolated_subnets
@@ -177,6 +182,16 @@ class JobNetwork(Construct):
                 actions=catalog.actions,
                 resources=catalog.resources,
             )
+
+    def _add_runs(self, table: dynamodb.ITable) -> None:
+        endpoint = self.vpc.add_gateway_endpoint("Runs", service=ec2.GatewayVpcEndpointAwsService.DYNAMODB)
+        endpoint.add_to_policy(
+            iam.PolicyStatement(
+                principals=[iam.AnyPrincipal()],
+                actions=["dynamodb:GetItem", "dynamodb:UpdateItem"],
+                resources=[table.table_arn],
+            )
+        )
 
     def _add_endpoint(
         self,

@@ -82,6 +82,8 @@ def submit(  # noqa: PLR0917 - Typer reads options from parameters
         spark=spark,
     )
     say(f"started run {name}; follow it with `lanes bulk status {run_id}`")
+    if given.follow:
+        say(f"when the job has ended, wait for the end of its messages with `lanes runs watch {name}`")
     if wait:
         _follow(runs, run_id)
     _end(_show(target, runs, run_id))

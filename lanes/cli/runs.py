@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Follow runs of messages (`producer.run`) to their end. Jobs of Spark are under `lanes bulk`.",
+    help="Follow runs of messages (`producer.run`, and bulk jobs with --follow) to their end.",
 )
 Name = Annotated[str, typer.Argument(metavar="RUN", help="Name of the run.")]
 Exact = Annotated[

@@ -8,6 +8,7 @@ import pytest
 from pyspark import TaskContext
 from pyspark.errors import PythonException, StreamingQueryException
 
+from examples.statements_table import send_table
 from lanes.aws.table.runs import DynamoDBRuns
 from lanes.errors import RunError
 from lanes.message import RUN, Message
@@ -147,6 +148,18 @@ def test_a_table_in_parts_is_one_run(spark, lanes, told, tmp_path):
     assert told.runs.head("parts").chunks == 2
     told.work()
     assert [one.data["done"] for one in told.told] == [45]
+
+
+def test_the_example_sends_a_table_of_statements(spark, lanes, told, tmp_path):
+    """Word for word as on its page."""
+    customers = spark.range(12).selectExpr("concat('c-', id) AS customer")
+    place = {name: text for name, text in lanes.options().items() if name != "kind"}
+
+    send_table(customers, "2026-11", {**place, "manifestPath": str(tmp_path / "runs")})
+
+    told.work()
+    assert told.runs.head("statements-2026-11").chunks == 1
+    assert [(one.kind, one.data["done"]) for one in told.told] == [("statements.sent", 12)]
 
 
 def test_a_stream_is_refused(spark, lanes, told, follow, tmp_path):

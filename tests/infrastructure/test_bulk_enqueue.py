@@ -378,11 +378,28 @@ def test_a_catalog_gets_the_rights_the_endpoint_and_the_setting():
     databases = {"database/default", "database/global_temp", "database/sales"}
     assert read == {"catalog", *databases, "table/sales/*", "userDefinedFunction/sales/*"}
     assert not [action for action, _ in allowed(template, "BulkJobRole") if "Create" in action]
-    assert endpoints == {"s3", "sqs", "glue"}
+    assert endpoints == {"s3", "sqs", "glue", "dynamodb"}
     assert document["catalog"] is True
     parameters = spark_submit_parameters(packages="p", executors=1, catalog=True)
     assert "AWSGlueDataCatalogHiveClientFactory" in parameters
     assert "metastore" not in spark_submit_parameters(packages="p", executors=1, catalog=False)
+
+
+def test_jobs_that_follow_their_runs_write_their_items_alone_and_reach_the_table():
+    """The right is that of a producer; in a closed VPC the endpoint passes these calls on this table."""
+    template = Template.from_stack(made(follow=True))
+    (table,) = resources(template, "AWS::DynamoDB::Table")
+    calls = {(f"dynamodb:{action}", f"<{table}.Arn>") for action in ("GetItem", "UpdateItem")}
+
+    assert {one for one in allowed(template, "BulkJobRole") if one[0].startswith("dynamodb:")} == calls
+    (endpoint,) = [
+        one
+        for one in resources(template, "AWS::EC2::VPCEndpoint").values()
+        if "dynamodb" in json.dumps(one["ServiceName"])
+    ]
+    (statement,) = endpoint["PolicyDocument"]["Statement"]
+    assert endpoint["VpcEndpointType"] == "Gateway"
+    assert {(action, render(statement["Resource"])) for action in statement["Action"]} == calls
 
 
 def test_the_id_of_a_zone_is_refused():
