@@ -13,6 +13,8 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from lanes.config import MAX_RECEIVES
+from lanes.priority import Priority
+from lanes.producer.intake import VARIABLE, IntakeRules
 
 from .alarms.cloudwatch import add_alarms
 from .alarms.intake import intake_rules
@@ -40,17 +42,27 @@ FOREIGN = "It forwards the messages of its own queue only: let the sender or the
 
 class Intake(Construct):
     """
-    A FIFO queue, and a function that forwards its messages to the lanes and rings the bell.
+    A queue, and a function that forwards its messages to the lanes and rings the bell.
 
-    Use it for senders that can't set a deduplication id, such as an EventBridge rule, and with ``engine = "pull"`` for
-    those that can't ring the bell, whose messages would wait up to 20 seconds. The message group is kept, so order
-    within a group holds.
+    Use it for senders that can't set a group or a deduplication id, such as an EventBridge rule, a topic of SNS or a
+    bucket, and with ``engine = "pull"`` for those that can't ring the bell, whose messages would wait up to 20 seconds.
+    A FIFO queue keeps the message group of its sender, so order within a group holds; a standard queue has no order.
 
     Example:
         >>> intake = Intake(
         ...     stack, "Intake", queues=queues, ledger=ledger, code=consumer_code("lambdas/intake")
         ... )
         >>> rule.add_target(targets.SqsQueue(intake.queue, message_group_id="stock"))
+        >>> uploads = Intake(
+        ...     stack,
+        ...     "Uploads",
+        ...     queues=queues,
+        ...     ledger=ledger,
+        ...     code=consumer_code("lambdas/intake"),
+        ...     standard=True,
+        ...     group_by="Records.0.s3.object.key",
+        ... )
+        >>> bucket.add_object_created_notification(s3n.SqsDestination(uploads.queue))
 
     Args:
         scope: The parent construct.
@@ -59,6 +71,13 @@ class Intake(Construct):
         ledger: The table of the consumer, for the deployment document.
         code: The code of the function, usually ``consumer_code("lambdas/intake")``.
         handler: Module and function in the code, ``handler.lambda_handler`` by default.
+        standard: Whether the queue is a standard one, for senders that can't send to a FIFO queue. Not by default.
+        group_by: The place of the group in a JSON body: keys and positions in lists, joined by dots. Where a body has
+            no text and no whole number there, and by default, it is the group of the sender; in a standard queue each
+            message is a group of its own.
+        id_by: The place of the deduplication id, likewise; by default that of the sender, and in a standard queue that
+            of a CloudEvents message, or the message's id at SQS.
+        priority: The priority of bodies without one, which selects the lane. ``Priority.NORMAL`` by default.
         oldest_age: The age of a message that raises an alarm, 5 minutes by default.
         actions: The actions of the alarms by severity, none by default.
         runbook: The URL of the runbook, by default its folder in this repository.
@@ -69,7 +88,7 @@ class Intake(Construct):
         **function_props: VPC, layers, tracing and role of the function, see :class:`FunctionProps`.
 
     Attributes:
-        queue: The queue to send to. A message without a deduplication id gets one from its body.
+        queue: The queue to send to. In a FIFO queue, a message without a deduplication id gets one from its body.
         dead_letter_queue: The queue for messages that could not be forwarded 1,000 times, for example because a
             permission is missing.
         function: The function.
@@ -88,6 +107,10 @@ class Intake(Construct):
         ledger: Ledger,
         code: lambda_.Code,
         handler: str = "handler.lambda_handler",
+        standard: bool = False,
+        group_by: str | None = None,
+        id_by: str | None = None,
+        priority: int = Priority.NORMAL,
         oldest_age: timedelta = timedelta(minutes=5),
         actions: Mapping[Severity, Sequence[cloudwatch.IAlarmAction]] | None = None,
         runbook: str = RUNBOOK,
@@ -98,13 +121,15 @@ class Intake(Construct):
         **function_props: Unpack[FunctionProps],
     ) -> None:
         super().__init__(scope, construct_id)
-        self.dead_letter_queue = self._fifo_queue("DeadLetterQueue", removal_policy)
+        rules = IntakeRules(group_by=group_by, id_by=id_by, priority=priority)
+        self._is_fifo = not standard
+        self.dead_letter_queue = self._add_queue("DeadLetterQueue", removal_policy)
         acknowledge(
             self.dead_letter_queue,
             "Serverless::Serverless-SQSRedrivePolicy",
             "This is the dead-letter queue itself and needs no other",
         )
-        self.queue = self._fifo_queue("Queue", removal_policy, dead_letter_queue=self.dead_letter_queue)
+        self.queue = self._add_queue("Queue", removal_policy, dead_letter_queue=self.dead_letter_queue)
         self.log_group = logs.LogGroup(self, "Logs", retention=log_retention, removal_policy=removal_policy)
         document = deployment_document(queues=queues, ledger=ledger)
         self.function = add_function(
@@ -113,9 +138,10 @@ class Intake(Construct):
             description="Forwards messages to the priority lanes, and rings their bell",
             code=code,
             handler=handler,
-            environment=own_variables(
-                document, service=service or Stack.of(self).stack_name, log_level=log_level
-            ),
+            environment={
+                **own_variables(document, service=service or Stack.of(self).stack_name, log_level=log_level),
+                **({} if rules == IntakeRules() else {VARIABLE: rules.to_json()}),
+            },
             timeout=INTAKE_TIMEOUT,
             memory_mb=INTAKE_MEMORY_MB,
             log_group=self.log_group,
@@ -137,7 +163,7 @@ class Intake(Construct):
         """Let ``grantee`` send to the intake, and nothing else."""
         return self.queue.grant(grantee, "sqs:SendMessage")
 
-    def _fifo_queue(
+    def _add_queue(
         self, construct_id: str, removal_policy: RemovalPolicy, *, dead_letter_queue: sqs.Queue | None = None
     ) -> sqs.Queue:
         last_resort = None
@@ -146,11 +172,12 @@ class Intake(Construct):
         return sqs.Queue(
             self,
             construct_id,
-            fifo=True,
+            # None is a standard queue: CloudFormation takes no false.
+            fifo=self._is_fifo or None,
             # EventBridge sets no deduplication id.
-            content_based_deduplication=True,
-            deduplication_scope=sqs.DeduplicationScope.MESSAGE_GROUP,
-            fifo_throughput_limit=sqs.FifoThroughputLimit.PER_MESSAGE_GROUP_ID,
+            content_based_deduplication=self._is_fifo or None,
+            deduplication_scope=sqs.DeduplicationScope.MESSAGE_GROUP if self._is_fifo else None,
+            fifo_throughput_limit=sqs.FifoThroughputLimit.PER_MESSAGE_GROUP_ID if self._is_fifo else None,
             encryption=sqs.QueueEncryption.SQS_MANAGED,
             enforce_ssl=True,
             retention_period=Duration.days(MAX_RETENTION.days),

@@ -8,13 +8,13 @@ each group. The copy's deduplication id is made from the id of the message in it
 from __future__ import annotations
 
 import dataclasses
-import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from lanes.body import path_problem, text_at
 from lanes.errors import ConfigurationError, MessageError
 from lanes.holds import Holds
-from lanes.message import SQS_ID, JsonText, Message, kind_problem
+from lanes.message import SQS_ID, JsonText, Message, kind_problem, sqs_id
 from lanes.operate.dead_letters.listing import DeadLetteredMessage, DeadLetterFilter
 from lanes.priority import Priority
 
@@ -86,7 +86,7 @@ class Adoption:
 
     Attributes:
         group: the group of each message; None for that of the message in a FIFO queue.
-        group_by: the place of the group in a JSON body, as keys and list positions joined by dots.
+        group_by: the place of the group in a JSON body, a path of `text_at`.
         kind: with it each body becomes the data of a message of this kind; without it bodies are sent as they are.
         priority: of such a message.
 
@@ -120,9 +120,11 @@ class Adoption:
                 "as customer.id in a JSON body, or one --group NAME for all"
             )
         if self.group is not None and not SQS_ID.fullmatch(self.group):
-            problems.append(f"--group is {self.group!r}; {GROUP_FORM}")
-        if self.group_by is not None and not all(self.group_by.split(".")):
-            problems.append(f"--group-by is {self.group_by!r}; give keys joined by dots, such as customer.id")
+            problems.append(
+                f"--group is {self.group!r}; it must have 1 to 128 letters, digits and ASCII punctuation marks"
+            )
+        if self.group_by is not None and (problem := path_problem(self.group_by)):
+            problems.append(f"--group-by: {problem}")
         if self.kind is not None and (problem := kind_problem(self.kind)):
             problems.append(problem)
         if problems:
@@ -137,7 +139,9 @@ class Adoption:
             if self.group is not None:
                 group = self.group
             elif self.group_by is not None:
-                group, problem = _group_in(body, self.group_by)
+                found = text_at(body, self.group_by)
+                group = "" if found is None else sqs_id(found)
+                problem = "" if found else f"its body has no text and no whole number at {self.group_by}"
             if self.kind is not None:
                 body = self._wrapped(letter)
         except MessageError as error:
@@ -158,32 +162,6 @@ class Adoption:
             priority=self.priority,
             time=datetime.fromtimestamp(letter.sent_at, UTC),
         ).to_body()
-
-
-GROUP_FORM = "a group has 1 to 128 letters, digits and ASCII punctuation marks"
-
-
-def _group_in(body: str, path: str) -> tuple[str, str]:
-    """Return the group at a place of a JSON body, or why there is none."""
-    try:
-        value = json.loads(body)
-    except (ValueError, RecursionError):
-        return "", "its body is not JSON"
-    for key in path.split("."):
-        if isinstance(value, dict):
-            value = value.get(key)
-        elif isinstance(value, list) and key.isdecimal() and int(key) < len(value):
-            value = value[int(key)]
-        else:
-            value = None
-    if value is None or isinstance(value, bool | float | dict | list):
-        return "", f"its body has no text and no whole number at {path}"
-    group = str(value)
-    return (
-        (group, "")
-        if SQS_ID.fullmatch(group)
-        else ("", f"{path} in its body is {group[:40]!r}; {GROUP_FORM}")
-    )
 
 
 def priority_in(config: LanesConfig, lane: Lane) -> int:

@@ -48,7 +48,7 @@ def test_messages_are_moved_and_those_without_a_group_named(typed, orders, main)
     row = {"queue": "old-orders", "lane": "MAIN", "without_group": 1, "failed": 0, "left": 1}
     assert json.loads(first.stdout) == row | {"adopted": 4}
     assert json.loads(second.stdout) == row | {"adopted": 0}
-    assert "stays in old-orders: its body is not JSON" in first.stderr
+    assert "stays in old-orders: its body has no text and no whole number at customer" in first.stderr
     assert sorted(one["Attributes"]["MessageGroupId"] for one in main()) == ["1", "1", "2", "3"]
     entry = typed.json("audit")[0]
     assert (entry["action"], entry["target"], entry["outcome"]) == ("adopt", "MAIN", "done")

@@ -15,6 +15,7 @@ from cfnlint.config import ManualArgs
 import app as cdk_app
 from cdk import Intake, LaneQueues, Ledger
 from lanes.config.deployment import Deployment
+from lanes.errors import ConfigurationError
 from tests.support.infrastructure import (
     FOREIGN_CODE,
     allowed,
@@ -32,7 +33,7 @@ QUEUE = "AWS::SQS::Queue"
 DEDUPLICATION_INTERVAL = 300
 
 
-def made(app=None):
+def made(app=None, **how):
     """Make another app's stack with two lanes, an intake, and a role that sends."""
     stack = Stack(app or new_app(), "Foreign")
     intake = Intake(
@@ -42,6 +43,7 @@ def made(app=None):
         ledger=Ledger(stack, "Ledger"),
         code=lambda_.Code.from_inline(FOREIGN_CODE),
         handler="index.lambda_handler",
+        **how,
     )
     intake.grant_send(iam.Role(stack, "Sender", assumed_by=iam.AccountRootPrincipal()))
     return stack
@@ -158,6 +160,27 @@ def test_this_repositorys_app_has_an_intake_on_demand():
 
     assert not [name for name in resources(without, QUEUE) if "Intake" in name]
     with_it.has_output("IntakeQueueUrl", {"Value": {"Ref": named(with_it, QUEUE, "IntakeQueue")}})
+
+
+def test_a_standard_queue_is_for_senders_that_know_no_fifo_queue():
+    """The function knows where the body has group and id."""
+    template = Template.from_stack(made(standard=True, group_by="detail.id", priority=50))
+    (function,) = resources(template, FUNCTION).values()
+
+    for name in (named(template, QUEUE, "IntakeQueue"), named(template, QUEUE, "IntakeDeadLetterQueue")):
+        assert not {"FifoQueue", "ContentBasedDeduplication", "DeduplicationScope"} & {
+            *resources(template, QUEUE)[name]
+        }
+    rules = function["Environment"]["Variables"]["LANES_INTAKE"]
+    assert json.loads(rules) == {"group_by": "detail.id", "id_by": None, "priority": 50}
+    findings = lint(json.dumps(template.to_json()), config=ManualArgs(regions=["eu-central-1"]))
+    assert [str(finding) for finding in findings] == []
+
+
+def test_a_place_that_is_none_is_refused():
+    """At synth, not with the first message."""
+    with pytest.raises(ConfigurationError, match="is not a path"):
+        made(group_by="detail..id")
 
 
 def test_security_rules_find_nothing_unacknowledged():

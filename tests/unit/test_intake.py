@@ -7,7 +7,7 @@ import pytest
 from lanes.errors import AwsError, ConfigurationError
 from lanes.mapping.event import sqs_record
 from lanes.message import Message
-from lanes.producer.intake import Intake
+from lanes.producer.intake import Intake, IntakeRules
 from tests.support.sending import ACCEPT, LEAVE_OUT, REFUSE, FakeSqs, make_producer, queue_url
 
 ARN = "arn:aws:sqs:eu-central-1:123456789012:intake.fifo"
@@ -104,6 +104,96 @@ def test_without_a_deployment_the_invocation_fails_and_all_stays(monkeypatch):
 
     with pytest.raises(ConfigurationError, match="LANES_DEPLOYMENT"):
         Intake().handle({"Records": [record(0, body())]})
+
+
+def standard(number, body, **attributes):
+    """Give one record of a standard queue."""
+    return sqs_record(
+        message_id=f"m{number}",
+        receipt_handle=f"r{number}",
+        body=body,
+        md5_of_body="",
+        attributes=attributes,
+        queue_arn=ARN.removesuffix(".fifo"),
+    )
+
+
+def forwarded(record, **rules):
+    """Run the function on a record; return its lane, group and deduplication id."""
+    sqs = FakeSqs()
+    intake = Intake(make_producer(sqs), rules=IntakeRules(**rules))
+    assert intake.handle({"Records": [record]}) == {"batchItemFailures": []}
+    ((url, (entry,)),) = sqs.queues.items()
+    assert entry.body == record["body"]
+    (lane,) = [name for name in ("HIGH", "MEDIUM", "MAIN") if queue_url(name) == url]
+    return lane, entry.message_group_id, entry.message_deduplication_id
+
+
+UPLOAD = '{"Records": [{"s3": {"object": {"key": "a/b.txt", "size": 10, "sequencer": "0055"}}}]}'
+
+
+@pytest.mark.parametrize(
+    ("sent", "rules", "expected"),
+    [
+        (UPLOAD, {}, ("MEDIUM", "m0", "m0")),
+        (UPLOAD, {"priority": 50}, ("HIGH", "m0", "m0")),
+        (UPLOAD, {"group_by": "Records.0.s3.object.key"}, ("MEDIUM", "a/b.txt", "m0")),
+        (UPLOAD, {"id_by": "Records.0.s3.object.sequencer"}, ("MEDIUM", "m0", "0055")),
+        (UPLOAD, {"group_by": "Records.0.s3.object.size"}, ("MEDIUM", "10", "m0")),
+        (UPLOAD, {"group_by": "Records.1.s3.object.key"}, ("MEDIUM", "m0", "m0")),
+        (
+            json.dumps({"Message": UPLOAD}),
+            {"group_by": "Message.Records.0.s3.object.key"},
+            ("MEDIUM", "a/b.txt", "m0"),
+        ),
+        ("plain", {"group_by": "a", "id_by": "b", "priority": -1}, ("MAIN", "m0", "m0")),
+        (body(100), {"priority": -1, "group_by": "subject"}, ("HIGH", None, "lanes#order.placed#e")),
+    ],
+)
+def test_messages_of_a_standard_queue_get_a_group_and_an_id(sent, rules, expected):
+    """From the places of the rules, else of their own; a CloudEvents message has an identity."""
+    lane, group, deduplication_id = forwarded(standard(0, sent), **rules)
+
+    assert lane == expected[0]
+    assert group == (expected[1] or group)
+    assert deduplication_id.endswith(expected[2].removeprefix("lanes"))
+
+
+def test_a_group_that_sqs_refuses_becomes_one_that_it_takes():
+    """The same each time: with the spaces of a name."""
+    groups = {forwarded(standard(number, '{"name": "two words"}'), group_by="name")[1] for number in range(2)}
+
+    (group,) = groups
+    assert " " not in group
+
+
+def test_the_rules_go_before_what_the_sender_gave():
+    """And what is not in the body is the sender's."""
+    sent = record(0, '{"a": "x"}', group="g", deduplication_id="d")
+
+    assert forwarded(sent, group_by="a", id_by="a") == ("MEDIUM", "x", "x")
+    assert forwarded(sent, group_by="b", id_by="b") == ("MEDIUM", "g", "d")
+
+
+def test_the_rules_are_those_of_the_environment(monkeypatch):
+    """As the construct writes them."""
+    rules = IntakeRules(group_by="detail.id", priority=50)
+    assert IntakeRules.from_env({"LANES_INTAKE": rules.to_json()}) == rules
+    assert IntakeRules.from_env({}) == IntakeRules()
+
+    monkeypatch.setenv("LANES_INTAKE", rules.to_json())
+    sqs = FakeSqs()
+    Intake(make_producer(sqs)).handle({"Records": [standard(0, '{"detail": {"id": "x"}}')]})
+    assert [entry.message_group_id for entry in sqs.queues[queue_url("HIGH")]] == ["x"]
+
+
+@pytest.mark.parametrize(
+    "text", ["no json", "[]", '{"other": 1}', '{"group_by": "a..b"}', '{"priority": "x"}']
+)
+def test_rules_that_are_none_fail_the_invocation(text):
+    """All messages stay."""
+    with pytest.raises(ConfigurationError):
+        IntakeRules.from_env({"LANES_INTAKE": text})
 
 
 class Denied:
