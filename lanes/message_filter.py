@@ -55,6 +55,7 @@ class MessageFilter:
         regex: compare the whole kind, group and source with regular expressions instead; see `Pattern`.
         lowest: lowest priority.
         highest: highest priority.
+        run: name of the run that it belongs to; entries of an outbox are in none.
 
     Raises:
         ConfigurationError: a regular expression is invalid, both `exact` and `regex` are set, or the range of
@@ -73,6 +74,7 @@ class MessageFilter:
     regex: bool = False
     lowest: int | None = None
     highest: int | None = None
+    run: str | None = None
     _patterns: dict[str, Callable[[str], object]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -104,7 +106,7 @@ class MessageFilter:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the conditions as JSON-able data."""
-        names = ("kind", "group", "source", "lowest", "highest")
+        names = ("kind", "group", "source", "lowest", "highest", "run")
         found: dict[str, Any] = {name: getattr(self, name) for name in names}
         found |= {"ids": list(self.ids) or None, "exact": self.exact or None, "regex": self.regex or None}
         return {name: value for name, value in found.items() if value is not None}
@@ -119,9 +121,11 @@ class MessageFilter:
         """Whether group is the only condition, so that a group matches as a whole."""
         return self.to_dict().keys() - {"exact", "regex"} == {"group"}
 
-    def matches(self, message: Filterable) -> bool:
-        """Check whether the filter selects a message."""
+    def matches(self, message: Filterable, *, run: str = "") -> bool:
+        """Check whether the filter selects a message; `run` is the name of its run, empty for none."""
         priority = Priority.NORMAL if message.priority is None else message.priority
+        if self.run is not None and run != self.run:
+            return False
         if self.ids and message.id not in self.ids:
             return False
         if self.lowest is not None and priority < self.lowest:
@@ -147,6 +151,8 @@ class MessageFilter:
             texts.append(f"priority >= {self.lowest}")
         if self.highest is not None:
             texts.append(f"priority <= {self.highest}")
+        if self.run is not None:
+            texts.append(f"run = {self.run}")
         return texts
 
     def _compiled(self, text: str) -> Callable[[str], object]:

@@ -52,6 +52,10 @@ class QueuedRecord(Protocol):
         """When a relay claimed it in an outbox; None if it came by another way."""
 
     @property
+    def run(self) -> str:
+        """The mark of its run; empty for none."""
+
+    @property
     def deduplication_id(self) -> str:
         """Its deduplication id."""
 
@@ -108,7 +112,9 @@ class Override:
             return False
         if self.wanted.by_group_alone:
             return self.wanted.matches_group(record.group)
-        return message is not None and self.wanted.matches(message)
+        # The name in the mark; `lanes.runs` is loaded for messages with one alone.
+        run = record.run.partition("/")[2] if self.wanted.run is not None else ""
+        return message is not None and self.wanted.matches(message, run=run)
 
     def is_known(self, *, now: float) -> bool:
         """

@@ -37,6 +37,8 @@ Kind = Annotated[
     typer.Option(help="Select this kind; * and ? match any characters.", autocompletion=kinds_here),
 ]
 
+OfRun = Annotated[str | None, typer.Option("--run", help="Select the members of this run.")]
+
 
 def operations_of(context: typer.Context) -> Operations:
     """Return the operations on the stack that the global options name."""

@@ -32,6 +32,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "cancel": (
         'lanes cancel --kind "report.*" --dry-run',
         'lanes cancel --id order-7 --id order-8 --why "sent twice"',
+        'lanes cancel --run statements-2026-11 --why "wrong month"',
     ),
     "audit": ("lanes audit --since 2d",),
     "trace": ("lanes trace order-7", "lanes trace order-7 --since 14d"),

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import enum
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lanes.cli.arguments import DryRun, NewPriority, Yes, duration, operations_of
+from lanes.cli.arguments import DryRun, NewPriority, OfRun, Yes, duration, operations_of
 from lanes.cli.filters import Everything, require_filter, takes_filter
 from lanes.cli.outbox.changes import show_preview
 from lanes.cli.outbox.target import Database, OutboxTarget, Table
 from lanes.cli.printing import confirm, moment, say, show_one
+from lanes.cli.runs import find_run
 from lanes.cli.target import Output, target_of
 from lanes.cli.usage import UsageError
 from lanes.message_filter import MessageFilter  # noqa: TC001 - Typer reads the annotations
@@ -46,6 +48,7 @@ def prioritize(
     priority: NewPriority,
     *,
     wanted: MessageFilter,
+    run: OfRun = None,
     everything: Everything = False,
     waiting: In = Waiting.BOTH,
     why: Why = "",
@@ -62,7 +65,11 @@ def prioritize(
     group follow it.
     """
     change = Change(
-        action=Action.PRIORITIZE, wanted=wanted, priority=priority, why=why, lifetime=duration(lasts, "--for")
+        action=Action.PRIORITIZE,
+        wanted=replace(wanted, run=run),
+        priority=priority,
+        why=why,
+        lifetime=duration(lasts, "--for"),
     )
     outbox = OutboxTarget(stack=target_of(context), database=database, table=table)
     _carry_out(context, outbox, change, waiting, everything=everything, yes=yes, dry_run=dry_run)
@@ -73,6 +80,7 @@ def cancel(
     context: typer.Context,
     *,
     wanted: MessageFilter,
+    run: OfRun = None,
     everything: Everything = False,
     waiting: In = Waiting.BOTH,
     why: Why = "",
@@ -89,7 +97,9 @@ def cancel(
     entry that holds its group is cancelled too, and its group goes on. A message in a lane is cancelled when it is next
     received. Messages sent after the command are not affected.
     """
-    change = Change(action=Action.CANCEL, wanted=wanted, why=why, lifetime=duration(lasts, "--for"))
+    change = Change(
+        action=Action.CANCEL, wanted=replace(wanted, run=run), why=why, lifetime=duration(lasts, "--for")
+    )
     outbox = OutboxTarget(stack=target_of(context), database=database, table=table)
     _carry_out(context, outbox, change, waiting, everything=everything, yes=yes, dry_run=dry_run)
 
@@ -110,8 +120,14 @@ def _carry_out(
     if change.why and waiting is Waiting.OUTBOX:
         problem = "an outbox records no reason; leave out --why, or change the lanes too with --in both"
         raise UsageError([problem], source="--why")
+    if change.wanted.run is not None:
+        if waiting is Waiting.OUTBOX:
+            raise UsageError(["entries of an outbox belong to no run; leave out --in outbox"], source="--run")
+        waiting = Waiting.LANES
     # An outbox in a SQL database has its own lanes.toml and audit: no call to AWS is needed to change it.
     operations = None if waiting is Waiting.OUTBOX else operations_of(context)
+    if operations is not None and change.wanted.run is not None:
+        find_run(operations, change.wanted.run)
     config = outbox.config if operations is None else operations.deployment.config
     has_operator = waiting is Waiting.OUTBOX or (waiting is Waiting.BOTH and outbox.exists)
     move = Move(

@@ -105,7 +105,7 @@ def close(
 ) -> None:
     """Close a run that will never end, since SQS deleted messages of it, say. Nothing announces its end."""
     operations = operations_of(context)
-    head = _head(operations, run)
+    head = find_run(operations, run)
     if head.ended_at or head.closed_at:
         say(f"{run} is {head.state} already; nothing was changed")
     elif dry_run:
@@ -114,11 +114,11 @@ def close(
         who = operations.audit.who()
         with audited(operations.audit, "runs close", run, details={"why": why}):
             operations.runs.close(run, who=who, why=why)
-        head = _head(operations, run)
+        head = find_run(operations, run)
     show_one(target_of(context), _times_of(head))
 
 
-def _head(operations: Operations, name: str) -> Head:
+def find_run(operations: Operations, name: str) -> Head:
     """
     Return the head of a run.
 
@@ -135,7 +135,7 @@ def _head(operations: Operations, name: str) -> Head:
 
 
 def _read(operations: Operations, name: str, *, exact: bool) -> Reading:
-    return read_progress(operations.runs, _head(operations, name), random=SystemRandom(), exact=exact)
+    return read_progress(operations.runs, find_run(operations, name), random=SystemRandom(), exact=exact)
 
 
 def _follow(

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from lanes import Consumer, DeadLetter, Message
+from lanes.cli import move, watch
 from lanes.cli import runs as verbs
-from lanes.cli import watch
 from lanes.errors import AwsError
 from lanes.operate.runs import RATE_SECONDS, RunRate
 from lanes.testing import InMemoryLanes
@@ -202,3 +202,18 @@ def test_a_rate_is_that_of_the_last_minute():
     assert RATE_SECONDS == 60
     rate.add(201.0, 90)
     assert rate.per_second == 0.0
+
+
+@pytest.mark.parametrize("verb", [["cancel"], ["prioritize", "60"]])
+def test_a_change_of_a_run_needs_its_name_and_is_none_of_the_outbox(typed, desk, monkeypatch, verb):
+    """A mistyped name would change nothing and say so only by a count."""
+    monkeypatch.setattr(move, "operations_of", lambda _context: desk.operations)
+    desk.operations.deployment = desk.lanes.producer.deployment
+    desk.send("nov", 1)
+
+    unknown = typed(*verb, "--run", "now", "--yes")
+    elsewhere = typed(*verb, "--run", "nov", "--in", "outbox", "--yes")
+
+    assert (unknown.returncode, elsewhere.returncode) == (1, 2)
+    assert "there is no run 'now'; did you mean 'nov'?" in unknown.stderr
+    assert "entries of an outbox belong to no run" in elsewhere.stderr

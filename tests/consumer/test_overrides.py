@@ -45,6 +45,23 @@ def test_a_cancelled_message_is_recorded_and_never_handled(scenario):
     scenario.check_each_ended_once()
 
 
+@pytest.mark.parametrize("action", ["cancel", "prioritize"])
+def test_a_run_is_changed_as_a_whole(scenario, action):
+    """Its messages by their mark, and with another condition those alone that meet both."""
+    for number in range(6):
+        scenario.send("MAIN", f"m{number}", group=f"g{number}", run=("", "2/spring", "2/spring2")[number % 3])
+    scenario.put(action, run="spring", **({"priority": 60} if action == "prioritize" else {}))
+    scenario.put("cancel", run="spring2", ids=("m0", "m1", "m2"))
+
+    scenario.drain()
+
+    moved = [one["id"] for one in scenario.world.recorder.named("message_moved")]
+    changed = moved if action == "prioritize" else scenario.cancelled()
+    assert sorted({*changed} - {"m2"}) == ["m1", "m4"]
+    assert "m2" in scenario.cancelled()
+    assert set(scenario.done) == {f"m{number}" for number in range(6)} - set(scenario.cancelled())
+
+
 def test_only_what_waited_is_cancelled(scenario):
     """A message of the same kind that is sent later is none of those that the operator saw."""
     scenario.send("MAIN", "before")

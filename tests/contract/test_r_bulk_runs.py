@@ -8,6 +8,8 @@ import pytest
 
 from lanes.aws.queues.batch_calls import CallEnded, ClientCalls
 from lanes.errors import AwsError
+from lanes.message_filter import MessageFilter
+from lanes.overrides import Action, Override
 from lanes.runs import Counts, State
 from spark_jobs import files, following, worker_calls
 from tests.support.followed import FAULTS, KIND, NAME, OVER, Followed
@@ -112,6 +114,23 @@ def test_a_job_that_failed_seals_nothing_and_its_rerun_does(bulk, capsys):
 
     assert bulk.progress().counts == Counts(done=15)
     assert [told["total"] for told in bulk.announced] == [15]
+
+
+def test_a_run_that_an_operator_cancels_ends(bulk):
+    """By its name; messages of others with the same kind are handled."""
+    assert bulk.job(rows(3)) == 0
+    bulk.world.send("MAIN", KIND, id="other")
+    now = bulk.world.clock.now
+    wanted = MessageFilter(run=NAME)
+    override = Override(
+        id="o", action=Action.CANCEL, wanted=wanted, created_at=now, expires_at=now + 86_400, who="ops"
+    )
+    bulk.world.overrides.add(override)
+
+    bulk.drain()
+
+    assert bulk.handled == {"other"}
+    assert [(told["cancelled"], told["done"]) for told in bulk.announced] == [(3, 0)]
 
 
 @pytest.mark.parametrize("fault", FAULTS)

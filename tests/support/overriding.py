@@ -24,11 +24,11 @@ class Overridden(Scenario):
         super().__init__(raw, **how)
         self.made = 0  # overrides; the order of groups is looked at by each test, since messages change lanes
 
-    def send(self, lane, id, *does, group="g"):
+    def send(self, lane, id, *does, group="g", run=""):
         """Send a message that was written at this moment of the scenario."""
         now = datetime.fromtimestamp(self.world.clock.now, UTC)
         message = Message(kind="work", data={"does": does or ("ok",)}, group=group, id=id, time=now)
-        message_id = self.world.send_body(lane, message.to_body(), group=group, deduplication_id=id)
+        message_id = self.world.send_body(lane, message.to_body(), group=group, deduplication_id=id, run=run)
         self.sent.append(Sent(id=id, lane=lane, group=group, message_id=message_id))
         return message_id
 

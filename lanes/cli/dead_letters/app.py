@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lanes.cli.arguments import DryRun, Kind, LaneName, Yes, duration, lane_named, operations_of, read_time
+from lanes.cli.arguments import (
+    DryRun,
+    Kind,
+    LaneName,
+    OfRun,
+    Yes,
+    duration,
+    lane_named,
+    operations_of,
+    read_time,
+)
 from lanes.cli.busy import busy
 from lanes.cli.completion import lanes_here
 from lanes.cli.dead_letters.brief import brief_rows
@@ -55,7 +65,6 @@ Lane = Annotated[
     ),
 ]
 Group = Annotated[str | None, typer.Option(help="Select this group.")]
-OfRun = Annotated[str | None, typer.Option("--run", help="Select the members of this run.")]
 Reason = Annotated[str | None, typer.Option(help="Select this text in the reason or error.")]
 Since = Annotated[
     str | None, typer.Option(help="Select dead letters from this time on: ISO 8601, or an age such as 2h.")

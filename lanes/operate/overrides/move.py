@@ -110,7 +110,8 @@ class Move:
         every = EntryFilter.of(change.wanted, EVERY_STATE)
         self._entries = cancelled_by(every) if change.action is Action.CANCEL else every.only(WAITING)
         self._config = config
-        self._outbox = outbox
+        # No entry belongs to a run, and its filter has none.
+        self._outbox = None if change.wanted.run is not None else outbox
         self._queues = queues
 
     def find(self) -> Found:
