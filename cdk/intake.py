@@ -25,6 +25,8 @@ from .function.foreign_mappings import ForeignMappings
 from .function.lambda_function import FunctionProps, add_function, add_live_alias, own_variables
 from .parameter import deployment_document
 from .queues.contradictions import MAX_RETENTION
+from .queues.existing import existing_intake, granted
+from .queues.lane_queue import RECEIVING, SENDING
 from .queues.lane_queues import LaneQueues
 from .tables.ledger import Ledger
 
@@ -72,6 +74,8 @@ class Intake(Construct):
         code: The code of the function, usually ``consumer_code("lambdas/intake")``.
         handler: Module and function in the code, ``handler.lambda_handler`` by default.
         standard: Whether the queue is a standard one, for senders that can't send to a FIFO queue. Not by default.
+        existing: A queue that you have already, FIFO or standard, as an ARN or a construct, in place of one of the
+            intake; its settings stay yours. Its visibility timeout must be between 1 and 4 minutes.
         group_by: The place of the group in a JSON body: keys and positions in lists, joined by dots. Where a body has
             no text and no whole number there, and by default, it is the group of the sender; in a standard queue each
             message is a group of its own.
@@ -90,11 +94,11 @@ class Intake(Construct):
     Attributes:
         queue: The queue to send to. In a FIFO queue, a message without a deduplication id gets one from its body.
         dead_letter_queue: The queue for messages that could not be forwarded 1,000 times, for example because a
-            permission is missing.
+            permission is missing. That of an existing queue is known only if this app defines it, else None.
         function: The function.
         live: The alias ``live``, which the mapping invokes.
         mapping: The event source mapping of the queue.
-        alarms: ``DeadLetters`` and ``OldestAge``.
+        alarms: ``DeadLetters`` (if the dead-letter queue is known) and ``OldestAge``.
 
     """
 
@@ -108,6 +112,7 @@ class Intake(Construct):
         code: lambda_.Code,
         handler: str = "handler.lambda_handler",
         standard: bool = False,
+        existing: sqs.IQueue | str | None = None,
         group_by: str | None = None,
         id_by: str | None = None,
         priority: int = Priority.NORMAL,
@@ -122,14 +127,14 @@ class Intake(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         rules = IntakeRules(group_by=group_by, id_by=id_by, priority=priority)
-        self._is_fifo = not standard
-        self.dead_letter_queue = self._add_queue("DeadLetterQueue", removal_policy)
-        acknowledge(
-            self.dead_letter_queue,
-            "Serverless::Serverless-SQSRedrivePolicy",
-            "This is the dead-letter queue itself and needs no other",
-        )
-        self.queue = self._add_queue("Queue", removal_policy, dead_letter_queue=self.dead_letter_queue)
+        self.queue: sqs.IQueue
+        self.dead_letter_queue: sqs.IQueue | None
+        if existing is None:
+            self.queue, self.dead_letter_queue = self._add_queues(removal_policy, is_fifo=not standard)
+        else:
+            self.queue = existing_intake(self, existing, shortest=INTAKE_TIMEOUT, longest=VISIBILITY)
+            known = self.queue.dead_letter_queue if isinstance(self.queue, sqs.Queue) else None
+            self.dead_letter_queue = None if known is None else known.queue
         self.log_group = logs.LogGroup(self, "Logs", retention=log_retention, removal_policy=removal_policy)
         document = deployment_document(queues=queues, ledger=ledger)
         self.function = add_function(
@@ -161,10 +166,27 @@ class Intake(Construct):
 
     def grant_send(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` send to the intake, and nothing else."""
-        return self.queue.grant(grantee, "sqs:SendMessage")
+        return granted(
+            self.queue, grantee, ["sqs:SendMessage"], key_actions=SENDING, source=f"intake {self.node.path}"
+        )
+
+    def _add_queues(self, removal_policy: RemovalPolicy, *, is_fifo: bool) -> tuple[sqs.Queue, sqs.Queue]:
+        """Add the queue and its dead-letter queue."""
+        letters = self._add_queue("DeadLetterQueue", removal_policy, is_fifo=is_fifo)
+        acknowledge(
+            letters,
+            "Serverless::Serverless-SQSRedrivePolicy",
+            "This is the dead-letter queue itself and needs no other",
+        )
+        return self._add_queue("Queue", removal_policy, is_fifo=is_fifo, dead_letter_queue=letters), letters
 
     def _add_queue(
-        self, construct_id: str, removal_policy: RemovalPolicy, *, dead_letter_queue: sqs.Queue | None = None
+        self,
+        construct_id: str,
+        removal_policy: RemovalPolicy,
+        *,
+        is_fifo: bool,
+        dead_letter_queue: sqs.Queue | None = None,
     ) -> sqs.Queue:
         last_resort = None
         if dead_letter_queue is not None:
@@ -173,11 +195,11 @@ class Intake(Construct):
             self,
             construct_id,
             # None is a standard queue: CloudFormation takes no false.
-            fifo=self._is_fifo or None,
+            fifo=is_fifo or None,
             # EventBridge sets no deduplication id.
-            content_based_deduplication=self._is_fifo or None,
-            deduplication_scope=sqs.DeduplicationScope.MESSAGE_GROUP if self._is_fifo else None,
-            fifo_throughput_limit=sqs.FifoThroughputLimit.PER_MESSAGE_GROUP_ID if self._is_fifo else None,
+            content_based_deduplication=is_fifo or None,
+            deduplication_scope=sqs.DeduplicationScope.MESSAGE_GROUP if is_fifo else None,
+            fifo_throughput_limit=sqs.FifoThroughputLimit.PER_MESSAGE_GROUP_ID if is_fifo else None,
             encryption=sqs.QueueEncryption.SQS_MANAGED,
             enforce_ssl=True,
             retention_period=Duration.days(MAX_RETENTION.days),
@@ -189,7 +211,13 @@ class Intake(Construct):
     def _add_mapping(self) -> lambda_.EventSourceMapping:
         # AWS: a mapping receives and deletes with the role of its function (Developer Guide, "Using Lambda with Amazon
         # SQS").
-        self.queue.grant(self.function, "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes")
+        granted(
+            self.queue,
+            self.function,
+            ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"],
+            key_actions=RECEIVING,
+            source=f"intake {self.node.path}",
+        )
         mapping = lambda_.EventSourceMapping(
             self,
             "Mapping",

@@ -15,8 +15,8 @@ from .rule import PERIOD, AlarmRule, Page, Severity
 class WatchedIntake(Protocol):
     """An intake as its rules see it."""
 
-    queue: sqs.Queue
-    dead_letter_queue: sqs.Queue
+    queue: sqs.IQueue
+    dead_letter_queue: sqs.IQueue | None
 
 
 def intake_rules(intake: WatchedIntake, *, oldest_age: timedelta) -> Iterator[AlarmRule]:
@@ -29,17 +29,18 @@ def intake_rules(intake: WatchedIntake, *, oldest_age: timedelta) -> Iterator[Al
 
     """
     period = Duration.seconds(int(PERIOD.total_seconds()))
-    yield AlarmRule(
-        name="DeadLetters",
-        severity=Severity.CRITICAL,
-        metric=intake.dead_letter_queue.metric_approximate_number_of_messages_visible(
-            statistic="Maximum", period=period
-        ),
-        threshold=1,
-        description="Messages of the intake could not be forwarded to their lanes.",
-        first_step="read the log of the intake's function, then redrive them with the console of SQS.",
-        page=Page.INTAKE,
-    )
+    if intake.dead_letter_queue is not None:
+        yield AlarmRule(
+            name="DeadLetters",
+            severity=Severity.CRITICAL,
+            metric=intake.dead_letter_queue.metric_approximate_number_of_messages_visible(
+                statistic="Maximum", period=period
+            ),
+            threshold=1,
+            description="Messages of the intake could not be forwarded to their lanes.",
+            first_step="read the log of the intake's function, then redrive them with the console of SQS.",
+            page=Page.INTAKE,
+        )
     yield AlarmRule(
         name="OldestAge",
         severity=Severity.CRITICAL,

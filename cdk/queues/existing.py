@@ -1,11 +1,12 @@
 """Queues that another stack or team owns, as lanes: checked here as far as this app defines them."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
 from aws_cdk import Stack, Token
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
@@ -20,6 +21,10 @@ SQS_ARN = re.compile(r"arn:[a-z-]+:sqs:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]+(\.fifo)?
 DEFAULT_RETENTION = timedelta(days=4)
 DEFAULT_VISIBILITY = timedelta(seconds=30)
 
+NO_ARN = (
+    "not the ARN of an SQS queue; pass one, such as arn:aws:sqs:eu-central-1:123456789012:orders.fifo, or an "
+    "aws_sqs.Queue"
+)
 OWNER = "change it where the queue is defined"
 
 
@@ -65,9 +70,9 @@ def existing_lanes(
     ]
     found = {}
     for lane in [one for one in config.lanes if one.name in queues and not problems]:
-        queue = _imported(scope, f"existing-{lane.name}", queues[lane.name])
+        queue = imported_queue(scope, f"existing-{lane.name}", queues[lane.name])
         given = dead_letter_queues.get(lane.name)
-        letters = None if given is None else _imported(scope, f"dead-letters-{lane.name}", given)
+        letters = None if given is None else imported_queue(scope, f"dead-letters-{lane.name}", given)
         known = queue.dead_letter_queue if isinstance(queue, sqs.Queue) else None
         if letters is None and known is not None:
             letters = known.queue
@@ -80,6 +85,72 @@ def existing_lanes(
     if problems:
         raise ConfigurationError(problems, source="existing queues")
     return found
+
+
+def existing_intake(
+    scope: Construct, given: sqs.IQueue | str, *, shortest: timedelta, longest: timedelta
+) -> sqs.IQueue:
+    """
+    Return an existing queue from which an intake forwards.
+
+    Args:
+        scope: The intake.
+        given: The queue, as an ARN or a construct.
+        shortest: The shortest visibility timeout.
+        longest: The longest visibility timeout.
+
+    Raises:
+        ConfigurationError: All settings with which it can't be one, as far as this app knows them.
+
+    """
+    if not _is_queue(given):
+        raise ConfigurationError([f"existing is {given!r}, which is {NO_ARN}"], source="intake")
+    queue = imported_queue(scope, "existing", given)
+    problems = [f"{label_of(queue)} {text}" for text in place_problems(scope, queue)]
+    resource = resource_of(queue)
+    if resource is not None and not Token.is_unresolved(resource.visibility_timeout):
+        hides = visibility_of(resource)
+        if not shortest <= hides <= longest:
+            problems.append(
+                f"{label_of(queue)} has a visibility timeout of {format_duration(hides)}; {OWNER}, to "
+                f"{format_duration(shortest)} to {format_duration(longest)}: longer than an invocation, and short "
+                "enough for a lane to drop a message that is forwarded twice"
+            )
+    if problems:
+        raise ConfigurationError(problems, source="intake")
+    return queue
+
+
+def granted(
+    queue: sqs.IQueue,
+    grantee: iam.IGrantable,
+    actions: Sequence[str],
+    *,
+    key_actions: Sequence[str],
+    source: str,
+) -> iam.Grant:
+    """
+    Grant actions on a queue and on its key.
+
+    Raises:
+        ConfigurationError: Of ``source``: this app has a policy neither of the queue nor of the grantee.
+
+    """
+    if isinstance(queue, sqs.Queue):
+        grant = queue.grant(grantee, *actions)
+    else:
+        # The policy of such a queue is its owner's; the CDK would report a grant that nothing allows.
+        grant = iam.Grant.add_to_principal(
+            grantee=grantee, actions=list(actions), resource_arns=[queue.queue_arn]
+        )
+        if not grant.success:
+            problem = (
+                f"{grantee.grant_principal} can't be granted {label_of(queue)}, since neither has a policy in this "
+                "app; let the owner of the queue allow it, or grant it to a role"
+            )
+            raise ConfigurationError([problem], source=source)
+    key = queue.encryption_master_key
+    return grant if key is None else grant.combine(key.grant(grantee, *key_actions))
 
 
 def resource_of(queue: sqs.IQueue) -> sqs.CfnQueue | None:
@@ -118,14 +189,19 @@ def _name_problems(config: LanesConfig, prop: str, given: Mapping[str, object]) 
 
 def _arn_problems(prop: str, given: Mapping[str, sqs.IQueue | str]) -> list[str]:
     return [
-        f"{prop} has {one!r} for {name}, which is not the ARN of an SQS queue; pass one, such as "
-        "arn:aws:sqs:eu-central-1:123456789012:orders.fifo, or an aws_sqs.Queue"
+        f"{prop} has {one!r} for {name}, which is {NO_ARN}"
         for name, one in given.items()
-        if isinstance(one, str) and not Token.is_unresolved(one) and not SQS_ARN.fullmatch(one)
+        if not _is_queue(one)
     ]
 
 
-def _imported(scope: Construct, construct_id: str, given: sqs.IQueue | str) -> sqs.IQueue:
+def _is_queue(given: sqs.IQueue | str) -> bool:
+    """Whether it is a construct, or the ARN of a queue."""
+    return not isinstance(given, str) or Token.is_unresolved(given) or SQS_ARN.fullmatch(given) is not None
+
+
+def imported_queue(scope: Construct, construct_id: str, given: sqs.IQueue | str) -> sqs.IQueue:
+    """Return a queue that is given as a construct or by its ARN."""
     return sqs.Queue.from_queue_arn(scope, construct_id, given) if isinstance(given, str) else given
 
 
@@ -147,9 +223,9 @@ def _lane_problems(
     """Yield all contradictions of a lane's queues, each with the cure."""
     for queue in (existing.queue, existing.dead_letter_queue):
         start = f"lane {lane.name}: {label_of(queue)} "
-        yield from (f"{start}{text}" for text in _place_problems(scope, queue))
+        yield from (f"{start}{text}" for text in place_problems(scope, queue))
         if _is_standard(queue):
-            yield f"{start}is a standard queue; a lane needs FIFO queues: let a function of yours forward from it"
+            yield f"{start}is a standard queue; a lane needs FIFO queues: let an Intake(existing=...) forward from it"
         resource = resource_of(queue)
         if (
             resource is not None
@@ -160,7 +236,7 @@ def _lane_problems(
     start, resource = f"lane {lane.name}: {label_of(existing.queue)} ", resource_of(existing.queue)
     if resource is None:
         return
-    hides = _visibility_of(resource)
+    hides = visibility_of(resource)
     if hides < lane.visibility_timeout:
         wanted = format_duration(lane.visibility_timeout)
         yield (
@@ -172,7 +248,8 @@ def _lane_problems(
         yield from (f"{start}{text}" for text in _redrive_problems(existing, known, config=config))
 
 
-def _place_problems(scope: Construct, queue: sqs.IQueue) -> Iterator[str]:
+def place_problems(scope: Construct, queue: sqs.IQueue) -> Iterator[str]:
+    """Yield why a queue is not in the region and the account of a stack."""
     stack, env = Stack.of(scope), queue.env
     for what, theirs, ours in (
         ("region", env.region, stack.region),
@@ -222,7 +299,7 @@ def _is_standard(queue: sqs.IQueue) -> bool:
     return not Token.is_unresolved(queue.queue_arn) and not queue.queue_arn.endswith(".fifo")
 
 
-def _visibility_of(resource: sqs.CfnQueue) -> timedelta:
+def visibility_of(resource: sqs.CfnQueue) -> timedelta:
     """Return a queue's visibility timeout; one that is known only when it is deployed, as the longest."""
     value = resource.visibility_timeout
     if Token.is_unresolved(value):

@@ -11,12 +11,11 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from lanes.config import Lane
-from lanes.errors import ConfigurationError
 
 from ..findings import acknowledge
 from .bell import Bell
 from .contradictions import MAX_RETENTION, dead_letter_name
-from .existing import ExistingLane, label_of
+from .existing import ExistingLane, granted
 
 # AWS: what a sender and a receiver of an encrypted queue need of its key (SQS Developer Guide, "Key management").
 SENDING = ("kms:GenerateDataKey", "kms:Decrypt")
@@ -154,21 +153,7 @@ class LaneQueue(Construct):
         *,
         key_actions: Sequence[str],
     ) -> iam.Grant:
-        if isinstance(queue, sqs.Queue):
-            grant = queue.grant(grantee, *actions)
-        else:
-            # The policy of such a queue is its owner's; the CDK would report a grant that nothing allows.
-            grant = iam.Grant.add_to_principal(
-                grantee=grantee, actions=list(actions), resource_arns=[queue.queue_arn]
-            )
-            if not grant.success:
-                problem = (
-                    f"{grantee.grant_principal} can't be granted {label_of(queue)}, since neither has a policy in this "
-                    "app; let the owner of the queue allow it, or grant it to a role"
-                )
-                raise ConfigurationError([problem], source=f"lane {self.lane.name}")
-        key = queue.encryption_master_key
-        return grant if key is None else grant.combine(key.grant(grantee, *key_actions))
+        return granted(queue, grantee, actions, key_actions=key_actions, source=f"lane {self.lane.name}")
 
     def metric_backlog(self, *, period: timedelta = timedelta(minutes=1)) -> cloudwatch.Metric:
         """Visible messages (maximum of each period)."""

@@ -4,9 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
-from aws_cdk import Stack, Validations
+from aws_cdk import Duration, Stack, Validations
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_sqs as sqs
 from aws_cdk.assertions import Match, Template
 from cdk_nag import AwsSolutionsChecks, ServerlessChecks
 from cfnlint.api import lint
@@ -175,6 +177,87 @@ def test_a_standard_queue_is_for_senders_that_know_no_fifo_queue():
     assert json.loads(rules) == {"group_by": "detail.id", "id_by": None, "priority": 50}
     findings = lint(json.dumps(template.to_json()), config=ManualArgs(regions=["eu-central-1"]))
     assert [str(finding) for finding in findings] == []
+
+
+def existing(queue):
+    """Make a stack whose intake forwards from a queue that is there already."""
+    stack = Stack(new_app(), "Foreign")
+    Intake(
+        stack,
+        "Intake",
+        queues=LaneQueues(stack, "Lanes", config=lanes_config(2)),
+        ledger=Ledger(stack, "Ledger"),
+        code=lambda_.Code.from_inline(FOREIGN_CODE),
+        handler="index.lambda_handler",
+        existing=queue(stack) if callable(queue) else queue,
+    )
+    return Template.from_stack(stack)
+
+
+ARN = "arn:aws:sqs:eu-central-1:123456789012:orders"
+
+
+def test_an_existing_queue_is_mapped_and_stays_its_owners():
+    """By its ARN: the stack defines no queue of the intake, and the function may take from it."""
+    template = existing(ARN)
+
+    (mapping,) = [one for one in resources(template, MAPPING).values() if one["EventSourceArn"] == ARN]
+    assert live_function(template, mapping["FunctionName"]) == named(template, FUNCTION, "IntakeFunction")
+    assert not [name for name in resources(template, QUEUE) if name.startswith("Intake")]
+    assert {action for action, resource in allowed(template, "IntakeRole") if resource == ARN} == {
+        "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes",
+    }  # fmt: skip
+    alarms = resources(template, "AWS::CloudWatch::Alarm").values()
+    assert [one["AlarmName"].rpartition("-")[2] for one in alarms] == ["OldestAge"]
+
+
+def test_the_dead_letter_queue_of_an_existing_queue_is_watched():
+    """If this app defines it; and the function may use the key."""
+
+    def queue(stack):
+        key = kms.Key(stack, "Key")
+        letters = sqs.DeadLetterQueue(
+            queue=sqs.Queue(stack, "Dead", visibility_timeout=Duration.seconds(30)), max_receive_count=1000
+        )
+        return sqs.Queue(
+            stack,
+            "Orders",
+            visibility_timeout=Duration.minutes(2),
+            encryption_master_key=key,
+            dead_letter_queue=letters,
+        )
+
+    template = existing(queue)
+
+    watched = {
+        alarm["AlarmName"].rpartition("-")[2]: alarm["Dimensions"][0]["Value"]["Fn::GetAtt"][0]
+        for alarm in resources(template, "AWS::CloudWatch::Alarm").values()
+    }
+    assert watched == {
+        "DeadLetters": named(template, QUEUE, "Dead"),
+        "OldestAge": named(template, QUEUE, "Orders"),
+    }
+    assert "kms:Decrypt" in {action for action, _ in allowed(template, "IntakeRole")}
+
+
+@pytest.mark.parametrize(
+    ("queue", "why"),
+    [
+        ("orders", "existing is 'orders', which is not the ARN of an SQS queue"),
+        (
+            lambda stack: sqs.Queue(stack, "Orders"),
+            "has a visibility timeout of 30s; change it where",
+        ),
+        (
+            lambda stack: sqs.Queue(stack, "Orders", visibility_timeout=Duration.minutes(5)),
+            "has a visibility timeout of 5m; change it where the queue is defined, to 1m to 4m",
+        ),
+    ],
+)
+def test_an_existing_queue_that_cannot_be_an_intake_is_refused(queue, why):
+    """As far as this app knows it."""
+    with pytest.raises(ConfigurationError, match=why):
+        existing(queue)
 
 
 def test_a_place_that_is_none_is_refused():
