@@ -46,8 +46,8 @@ def options_first(root: Any, arguments: Sequence[str]) -> list[str]:
     """
     Return the arguments with the global options before the verb.
 
-    An option that the verb has too stays the verb's. The arguments of a verb that passes them on stay where they are,
-    except for `--output`, and those after `--` too.
+    An option that the verb has too stays the verb's. The arguments of a verb that passes them on to a job stay where
+    they are, except for `--output`; so do all words of a command that a verb runs, and those after `--`.
 
     Raises:
         typer.BadParameter: the value of a global option is missing, or an argument is given as an option.
@@ -71,7 +71,8 @@ def options_first(root: Any, arguments: Sequence[str]) -> list[str]:
         (first if name in mine and (command is root or name not in own) else rest).extend(words)
         if not word.startswith("-"):
             command = getattr(command, "commands", {}).get(word, command)
-    moved, left = _output_of(left) if left and left[0] != "--" else ([], left)
+    is_command = not command.context_settings.get("allow_interspersed_args", True)
+    moved, left = ([], left) if not left or left[0] == "--" or is_command else _output_of(left)
     return [*first, *moved, *rest, *left]
 
 

@@ -65,6 +65,12 @@ def test_an_error_of_an_option_names_its_value(typed, words, named):
         ("send a 1 --group --stage --output json", "--output json send a 1 --group --stage"),
         # Arguments that a verb passes on are not ours, nor are those behind the two dashes.
         ("bulk submit enqueue --stack Other", "bulk submit enqueue --stack Other"),
+        # A command that a verb runs has an output of its own.
+        ("local run lanes status --output json", "local run lanes status --output json"),
+        (
+            "--stage x local run --app shop lanes --output=json",
+            "--stage x local run --app shop lanes --output=json",
+        ),
         ("prioritize --stage prod -- --stack", "--stage prod prioritize -- --stack"),
     ],
 )
