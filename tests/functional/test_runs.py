@@ -1,12 +1,15 @@
 """The items of runs in DynamoDB, step by step as the ones in memory."""
 
+from random import Random
+
 import boto3
 import pytest
 from moto import mock_aws
 
 from lanes.aws.table.runs import KEPT_SECONDS, DynamoDBRuns
 from lanes.errors import AwsError
-from lanes.runs import Counts, End, Head
+from lanes.producer.seal import MemberSet, open_run, seal
+from lanes.runs import Counts, End, Ends, Head, chunks_for
 from lanes.testing.clock import FakeClock
 from lanes.testing.followed import MemoryRuns
 from lanes.testing.memory import PlainCalls
@@ -92,3 +95,67 @@ def test_a_missing_table_is_an_error(client):
     """Not an absent run."""
     with pytest.raises(AwsError, match="ResourceNotFound"):
         DynamoDBRuns(table="none", client=client).add_end(HEAD.mark, 0, End.DONE, ONE)
+
+
+class Counting:
+    """A client that counts write units by AWS's rules for the sizes of items."""
+
+    def __init__(self, client):
+        self._client = client
+        self.units = 0
+
+    def update_item(self, **how):
+        answer = self._client.update_item(**how)
+        self.units += -(-size_of(self.item(how["Key"])) // 1024)
+        return answer
+
+    def item(self, key):
+        return self._client.get_item(TableName=TABLE, Key=key)["Item"]
+
+    def __getattr__(self, name):
+        return getattr(self._client, name)
+
+
+def size_of(item):
+    """
+    Return the size of an item in bytes.
+
+    AWS: names and values; a number has a byte for two digits and one more, a set or map three more in all and one for
+    each value (DynamoDB developer guide, "DynamoDB item sizes and formats").
+    """
+    sizes = {
+        "S": lambda text: len(text.encode()),
+        "N": lambda digits: len(digits) // 2 + 2,
+        "BS": lambda values: 3 + sum(len(value) + 1 for value in values),
+        "M": lambda values: 3 + sum(1 + len(name) + size(value) for name, value in values.items()),
+    }
+
+    def size(value):
+        ((kind, content),) = value.items()
+        return sizes[kind](content)
+
+    return sum(len(name) + size(value) for name, value in item.items())
+
+
+@pytest.mark.parametrize("sealed_first", [False, True])
+def test_a_member_costs_little_more_than_a_write_unit(client, sealed_first):
+    """At most 1.1 units with the seal and the tree, in any order of members and ends."""
+    members, counting = 400, Counting(client)
+    table = DynamoDBRuns(table=TABLE, client=counting)
+    told = []
+    identities = [f"shop#statement#c-{number}" for number in range(members)]
+    mark = open_run(table, Head(name="r", chunks=chunks_for(members), on_complete="over", source="shop"))
+    found = MemberSet(mark.chunks)
+    found.add(identities)
+    if sealed_first:
+        seal(table, mark, found, announce=told.append, concurrency=1)
+    ends = Ends(table=table, announce=told.append)
+    Random(1).shuffle(identities)
+    for number, identity in enumerate(identities):
+        ends.record(mark, identity, End.DEAD_LETTERED if number % 20 == 0 else End.DONE)
+    if not sealed_first:
+        seal(table, mark, found, announce=told.append, concurrency=1)
+
+    (end,) = told
+    assert (end.data["done"], end.data["dead_lettered"]) == (members * 19 // 20, members // 20)
+    assert counting.units <= 1.1 * members, counting.units / members
