@@ -165,9 +165,9 @@ class Clients:
         self._endpoint_url = endpoint_url
         self._config = config or producer_config()
 
-    def sqs(self) -> SQSClient:
-        """Create a client of SQS."""
-        return cast("SQSClient", self.operations("sqs"))
+    def sqs(self, *, tries: int | None = None) -> SQSClient:
+        """Create a client of SQS, with another number of tries for each call if you give one."""
+        return cast("SQSClient", self.operations("sqs", tries=tries))
 
     def ssm(self) -> SSMClient:
         """Create a client of Systems Manager, for its parameters."""
@@ -177,9 +177,11 @@ class Clients:
         """Create a client of DynamoDB."""
         return cast("DynamoDBClient", self.operations("dynamodb"))
 
-    def operations(self, service: str) -> Any:
+    def operations(self, service: str, *, tries: int | None = None) -> Any:
         """
         Create a client of a service by its name, such as `lambda` or `cloudwatch`.
+
+        `tries` is the number of tries of each call; by default that of the settings.
 
         Raises:
             AwsError: the AWS configuration has another fault.
@@ -187,11 +189,15 @@ class Clients:
                 read, or the file of trusted certificates is missing.
         """
         session: Any = self._session
+        config = self._config
+        if tries is not None:
+            retries: Any = {**(getattr(config, "retries", None) or {}), "total_max_attempts": tries}
+            config = config.merge(Config(retries=retries))
         with aws_errors("Client"):
             self._check_credentials()
             try:
                 client = session.create_client(
-                    service, region_name=self._region, endpoint_url=self._endpoint_url, config=self._config
+                    service, region_name=self._region, endpoint_url=self._endpoint_url, config=config
                 )
             except NoRegionError:
                 # Its own message and frames say nothing more.

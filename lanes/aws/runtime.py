@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from lanes.aws.clients import Clients, consumer_config, receiver_config
 from lanes.aws.queues.bell import BellQueue
@@ -50,7 +50,7 @@ def runtime_from_env(environ: Mapping[str, str] | None = None) -> Runtime:
     has_peers = deployment.config.consumer.reserved_concurrency > 1
     return Runtime(
         deployment=deployment,
-        queues=LaneQueueCalls(deployment=deployment, client=clients.sqs(), receiver=_receiver(deployment)),
+        queues=_queues(deployment, clients),
         ledger=DynamoDBLedger(table=table, client=database),
         presence=DynamoDBSlots(table=table, client=database) if has_peers else None,
         telemetry=PowertoolsTelemetry(environ=environ),
@@ -87,11 +87,16 @@ def _bell(deployment: Deployment, clients: Clients) -> BellQueue | None:
     return BellQueue(deployment.bell, deployment.config, clients.sqs())
 
 
-def _receiver(deployment: Deployment) -> SQSClient | None:
-    """Return the client for receives, which the pull engine alone makes."""
-    consumer = deployment.config.consumer
-    if consumer.engine is EngineName.MAPPINGS:
-        return None
+def _queues(deployment: Deployment, clients: Clients) -> LaneQueueCalls:
+    """Return the lanes' queues; the pull engine receives and deletes by itself, all day long."""
+    if deployment.config.consumer.engine is EngineName.MAPPINGS:
+        return LaneQueueCalls(deployment=deployment, client=clients.sqs())
+    from lanes.aws.queues.lean_client import LeanClient
     from lanes.consumer.engines.looks import POLL
 
-    return Clients(config=receiver_config(longest_wait=timedelta(seconds=POLL))).sqs()
+    receivers = Clients(config=receiver_config(longest_wait=timedelta(seconds=POLL)))
+    return LaneQueueCalls(
+        deployment=deployment,
+        client=cast("SQSClient", LeanClient(clients)),
+        receiver=cast("SQSClient", LeanClient(receivers)),
+    )

@@ -5,14 +5,17 @@ from __future__ import annotations
 import io
 import re
 import socket
+import ssl
 from dataclasses import dataclass
+from functools import cache
 from http.client import HTTPResponse
 from typing import TYPE_CHECKING, Any
+
+from botocore.httpsession import get_cert_path
 
 from lanes.aws.clients import CONNECT_TIMEOUT_SECONDS, READ_TIMEOUT_SECONDS
 
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import Sequence
 
     from _typeshed import WriteableBuffer
@@ -59,18 +62,25 @@ class Connection:
     used_at: float = 0.0
 
     @classmethod
-    def open(cls, form: RequestForm, *, tls: ssl.SSLContext | None) -> Connection:
+    def open(
+        cls,
+        form: RequestForm,
+        *,
+        tls: ssl.SSLContext | None,
+        timeouts: tuple[float, float] = (CONNECT_TIMEOUT_SECONDS, READ_TIMEOUT_SECONDS),
+    ) -> Connection:
         """
         Connect.
 
         Args:
             form: names the server.
             tls: settings for https.
+            timeouts: seconds to wait for the connection, and for a part of an answer.
 
         Raises:
             OSError: the server can't be reached, or its certificate is wrong.
         """
-        plain = socket.create_connection((form.host, form.port), timeout=CONNECT_TIMEOUT_SECONDS)
+        plain = socket.create_connection((form.host, form.port), timeout=timeouts[0])
         try:
             # Without it the kernel may keep the last part of a request until the server has acknowledged the one
             # before.
@@ -80,7 +90,7 @@ class Connection:
         except OSError:
             plain.close()
             raise
-        opened.settimeout(READ_TIMEOUT_SECONDS)
+        opened.settimeout(timeouts[1])
         return cls(opened)
 
     def read(self) -> Answer:
@@ -114,6 +124,15 @@ class Connection:
             closes=response.will_close,
             date=response.getheader("date"),
         )
+
+
+@cache
+def tls_context(ca_bundle: str | None) -> ssl.SSLContext:
+    """Return the settings for https: trusted are the certificates of a file, by default those of botocore."""
+    context = ssl.create_default_context(cafile=ca_bundle or get_cert_path(verify=True))
+    # AWS: endpoints refuse older versions (AWS security blog, TLS 1.2 to become the minimum).
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context
 
 
 class _Stream(io.RawIOBase):

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import logging
 import selectors
-import ssl
 import time
 from collections import deque
 from datetime import UTC, datetime
@@ -18,7 +17,6 @@ from http.client import HTTPException
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
-from botocore.httpsession import get_cert_path
 from botocore.parsers import create_parser
 from urllib3.util.wait import wait_for_read
 
@@ -26,8 +24,14 @@ from lanes.aws.clients import READ_TIMEOUT_SECONDS, Clients
 from lanes.aws.errors import aws_errors
 from lanes.aws.queues.batch_calls import UNANSWERED, BatchCalls, CallEnded, ClientCalls, Entry
 from lanes.aws.queues.bell import SenderBell, sender_bell
-from lanes.aws.queues.connection import Answer, Connection
-from lanes.aws.queues.request_form import FormNotKnownError, RequestForm, batch_body, learn_form
+from lanes.aws.queues.connection import Answer, Connection, tls_context
+from lanes.aws.queues.request_form import (
+    FormNotKnownError,
+    RequestForm,
+    batch_body,
+    caught_request,
+    learn_form,
+)
 from lanes.aws.queues.sending import SqsSender
 from lanes.errors import AwsError
 from lanes.fault_codes import may_pass
@@ -64,7 +68,7 @@ def open_calls(clients: Clients, *, concurrency: int, deployment: Deployment | N
     try:
         with aws_errors(OPERATION):
             credentials = clients.credentials()
-        form = learn_form(client, credentials())
+        form = learn_form(caught_request(client), client, credentials())
         return LeanCalls(
             form, client=client, credentials=credentials, ca_bundle=clients.ca_bundle(), bell=bell
         )
@@ -101,7 +105,7 @@ class LeanCalls:
         self._credentials = credentials
         self._bell = bell or SenderBell()
         self._clock = clock
-        self._tls = _tls_context(ca_bundle) if form.scheme == "https" else None
+        self._tls = tls_context(ca_bundle) if form.scheme == "https" else None
         self._selector = selectors.DefaultSelector()
         self._idle: deque[Connection] = deque()
         self._busy: dict[int, Connection] = {}
@@ -254,11 +258,3 @@ def _not_answered(error: Exception) -> AwsError:
     return AwsError(
         operation=OPERATION, code=type(error).__name__, message=str(error), retryable=True, answered=False
     )
-
-
-def _tls_context(ca_bundle: str | None) -> ssl.SSLContext:
-    # botocore's own certificates, so that both ways to send trust the same servers.
-    context = ssl.create_default_context(cafile=ca_bundle or get_cert_path(verify=True))
-    # AWS: endpoints refuse older versions (AWS security blog, TLS 1.2 to become the minimum).
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    return context

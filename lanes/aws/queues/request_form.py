@@ -8,7 +8,7 @@ sent. Later requests are written after its likeness. Where the likeness is not e
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from json.encoder import encode_basestring_ascii as quote
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
     from lanes.aws.queues.batch_calls import Entry
     from lanes.aws.queues.request_signature import Credentials
+
+LEARNED = "SendMessageBatch"
+"""The operation of the request that is caught."""
 
 NAMED = {DATE, TOKEN, "authorization", "content-length"}
 CONSTANT = {"x-amz-target", "content-type", "x-amzn-query-mode", "user-agent"}
@@ -60,6 +63,15 @@ class RequestForm:
     head: str
     signature: RequestSignature
 
+    def of(self, operation: str) -> RequestForm:
+        """Return the form of another operation of SQS."""
+        learned, wanted = f".{LEARNED}", f".{operation}"
+        return replace(
+            self,
+            head=self.head.replace(learned, wanted),
+            signature=self.signature.with_target(learned, wanted),
+        )
+
     def request(self, body: bytes, *, credentials: Credentials, now: datetime) -> bytes:
         """Return the bytes of a request."""
         added = self.signature.headers(body, credentials=credentials, now=now)
@@ -85,18 +97,18 @@ def _attributes(run: str) -> str:
     return f', "MessageAttributes": {{"{RUN}": {value}}}'
 
 
-def learn_form(client: SQSClient, credentials: Credentials) -> RequestForm:
+def learn_form(caught: AWSPreparedRequest, client: SQSClient, credentials: Credentials) -> RequestForm:
     """
-    Catch a request of botocore and derive the form from it.
+    Derive the form from a caught request.
 
     Args:
+        caught: a request of the client.
         client: of boto3, for the place where messages go.
         credentials: those that the client signs with.
 
     Raises:
         FormNotKnownError: requests of this client are of another form, with the reason.
     """
-    caught = _caught_request(client)
     url = urlsplit(str(caught.url))
     if getattr(client.meta.config, "proxies", None) or get_environ_proxies(str(caught.url)):
         raise FormNotKnownError("requests go through a proxy")
@@ -131,7 +143,13 @@ def learn_form(client: SQSClient, credentials: Credentials) -> RequestForm:
     return form
 
 
-def _caught_request(client: SQSClient) -> AWSPreparedRequest:
+def caught_request(client: SQSClient) -> AWSPreparedRequest:
+    """
+    Let a client make a request, and catch it before it is sent.
+
+    Raises:
+        FormNotKnownError: no request is made.
+    """
     caught: list[AWSPreparedRequest] = []
 
     def catch(request: AWSPreparedRequest, **_: Any) -> Any:
@@ -139,7 +157,7 @@ def _caught_request(client: SQSClient) -> AWSPreparedRequest:
         return AWSResponse(str(request.url), 200, HTTPHeaders(), _NoAnswer(b"{}"))
 
     # First: botocore takes the first answer, and another handler, such as that of a mock, would give one.
-    client.meta.events.register_first("before-send.sqs.SendMessageBatch", catch)
+    client.meta.events.register_first(f"before-send.sqs.{LEARNED}", catch)
     try:
         client.send_message_batch(
             QueueUrl=PROBE_QUEUE,

@@ -54,6 +54,13 @@ class RequestSignature:
         self._service = service
         self._key: tuple[str, str, bytes] = ("", "", b"")
 
+    def with_target(self, old: str, new: str) -> RequestSignature:
+        """Return the signature of requests whose headers have another text in place of one."""
+        headers = {name: value.replace(old, new) for name, value in self._headers.items()}
+        return RequestSignature(
+            method=self._method, path=self._path, headers=headers, region=self._region, service=self._service
+        )
+
     def headers(self, body: bytes, *, credentials: Credentials, now: datetime) -> dict[str, str]:
         """
         Give the headers to add for this body at this time, in UTC.

@@ -1,0 +1,250 @@
+"""A slot's own calls of SQS: the requests of boto3's client, and that client again for all but a plain success."""
+
+import json
+import threading
+from types import SimpleNamespace
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from lanes.aws.clients import Clients, consumer_config
+from lanes.aws.queues.lane_queue import LaneQueueCalls
+from lanes.aws.queues.lean_client import LeanClient
+from lanes.config import LanesConfig
+from lanes.config.deployment import Deployment, LaneQueues
+from lanes.consumer.settlement import VisibilityChange
+from lanes.errors import AwsError
+from local.deployed import make_client
+from local.server import AwsServer
+from tests.support.http_server import Server
+
+JSON = {"content-type": "application/x-amz-json-1.0"}
+EMPTY = ("200 OK", JSON, "{}")
+BOTO3 = "amz-sdk-invocation-id"
+"""A header that boto3's client alone sends."""
+
+
+@pytest.fixture
+def serve(monkeypatch):
+    """Give a server with these answers, and the lanes' queues through a client that has made its first two calls."""
+    monkeypatch.setattr("botocore.endpoint.time", SimpleNamespace(sleep=lambda _: None))
+    opened = []
+
+    def start(*answers, **how):
+        server = Server(EMPTY, EMPTY, *answers, **how)
+        opened.append(server)
+        client = LeanClient(Clients(config=consumer_config(), endpoint_url=server.url))
+        queues = {"MAIN": LaneQueues(url=f"{server.url}/1/MAIN.fifo", dead_letter_url="")}
+        config = LanesConfig.from_dict({"lanes": [{"name": "MAIN"}]})
+        calls = LaneQueueCalls(deployment=Deployment(config=config, queues=queues, table="t"), client=client)
+        for _ in range(2):
+            assert pull(calls) == []
+        server.requests.clear()
+        return server, calls
+
+    yield start
+    for one in opened:
+        one.close()
+
+
+def pull(calls):
+    return calls.receive("MAIN", maximum=10, visibility=60, wait=0)
+
+
+def is_lean(request):
+    """Whether a request was made without boto3's client."""
+    return BOTO3 not in request[1]
+
+
+def test_a_call_is_the_one_that_boto3_makes(serve):
+    """Same line, headers, parameters and signed headers, for each of the three."""
+    answers = (EMPTY, ("200 OK", JSON, '{"Successful":[{"Id":"0"}]}'), ("200 OK", JSON, '{"Successful":[]}'))
+    server, calls = serve(*answers)
+    plain = Server(*answers)
+    boto = boto3.client("sqs", endpoint_url=plain.url, region_name="eu-central-1")
+
+    pull(calls)
+    calls.delete("MAIN", [SimpleNamespace(message_id="m", receipt_handle="r")])
+    calls.change_visibility("MAIN", [VisibilityChange(message_id="m", receipt_handle="r", seconds=7)])
+    ours = list(server.requests)
+    first, second, third = (json.loads(body) for _, _, body in ours)
+    boto.receive_message(**first)
+    boto.delete_message_batch(**second)
+    boto.change_message_visibility_batch(**third)
+    theirs = list(plain.requests)
+    plain.close()
+
+    assert all(map(is_lean, ours))
+    differ = {"authorization", "x-amz-date", "host", "amz-sdk-invocation-id", "amz-sdk-request", "user-agent"}
+    differ |= {"content-length"}
+    for (line, lean, body), (boto_line, full, boto_body) in zip(ours, theirs, strict=True):
+        assert (line, json.loads(body)) == (boto_line, json.loads(boto_body))
+        assert {name: full[name] for name in full.keys() - differ} == {
+            name: lean[name] for name in lean.keys() - differ
+        }
+        signed = [
+            one["authorization"].partition("SignedHeaders")[2].partition(",")[0] for one in (lean, full)
+        ]
+        assert signed[0] == signed[1]
+    assert [lean["x-amz-target"] for _, lean, _ in ours] == [
+        "AmazonSQS.ReceiveMessage",
+        "AmazonSQS.DeleteMessageBatch",
+        "AmazonSQS.ChangeMessageVisibilityBatch",
+    ]
+
+
+def test_records_are_those_of_boto3(tmp_path):
+    """From a whole server: texts, binary attributes, receipts that delete, and visibility."""
+    with AwsServer(log_path=tmp_path / "server.log") as server:
+        sqs = make_client("sqs", server.endpoint_url)
+        fifo = {"FifoQueue": "true", "VisibilityTimeout": "60"}
+        url = sqs.create_queue(QueueName="MAIN.fifo", Attributes=fifo)["QueueUrl"]
+        attributes = {
+            "bytes": {"DataType": "Binary", "BinaryValue": b"\x00\xff"},
+            "text": {"DataType": "String", "StringValue": "é😀"},
+        }
+        for number in range(3):
+            sqs.send_message(
+                QueueUrl=url,
+                MessageBody=f'"é\u2028{number}"',
+                MessageGroupId=f"g{number}",
+                MessageDeduplicationId=str(number),
+                MessageAttributes=attributes,
+            )
+        clients = Clients(config=consumer_config(), endpoint_url=server.endpoint_url)
+        lean = LeanClient(clients)
+        deployment = Deployment(
+            config=LanesConfig.from_dict({"lanes": [{"name": "MAIN"}]}),
+            queues={"MAIN": LaneQueues(url=url, dead_letter_url="")},
+            table="t",
+        )
+        calls, plain = (LaneQueueCalls(deployment=deployment, client=one) for one in (lean, clients.sqs()))
+
+        expected = pull(plain)
+        plain.change_visibility("MAIN", [shown(record) for record in expected])
+        rounds = [pull(calls)]
+        for _ in range(2):
+            assert calls.change_visibility("MAIN", [shown(record) for record in rounds[-1]]) == []
+            rounds.append(pull(calls))
+
+        assert lean._lean.is_known
+        assert len(expected) == 3
+        for found in rounds:
+            assert [about(record) for record in found] == [about(record) for record in expected]
+        assert calls.delete("MAIN", rounds[-1]) == []
+        assert pull(plain) == []
+
+
+def shown(record):
+    return VisibilityChange(message_id=record.message_id, receipt_handle=record.receipt_handle, seconds=0)
+
+
+def about(record):
+    return record.message_id, record.group, record.body, record.message_attributes
+
+
+def test_a_lost_answer_is_asked_for_again_under_its_attempt_id(serve):
+    """By boto3's client, which has the tries that are left."""
+    server, calls = serve(None, ("200 OK", JSON, json.dumps({"Messages": None})))
+
+    assert pull(calls) == []
+
+    lean, again = server.requests
+    assert (is_lean(lean), is_lean(again)) == (True, False)
+    ids = {json.loads(body)["ReceiveRequestAttemptId"] for _, _, body in server.requests}
+    assert len(ids) == 1
+
+
+def test_a_call_has_as_many_tries_as_through_boto3(serve):
+    """Two, so an outage costs a slot no more time."""
+    server, calls = serve(None, None, None)
+
+    with pytest.raises(AwsError) as caught:
+        pull(calls)
+
+    assert len(server.requests) == 2
+    assert (caught.value.operation, caught.value.answered) == ("ReceiveMessage", False)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        ("403 Forbidden", JSON, '{"__type":"AccessDeniedException","message":"no"}'),
+        ("200 OK", JSON, "[]"),
+        ("200 OK", JSON, "no JSON"),
+    ],
+)
+def test_any_other_answer_is_left_to_boto3(serve, answer):
+    """Which reads the error, or a second answer."""
+    refused = ("403 Forbidden", JSON, '{"__type":"AccessDeniedException","message":"no"}')
+    server, calls = serve(answer, refused, EMPTY)
+
+    with pytest.raises(AwsError) as caught:
+        pull(calls)
+
+    assert caught.value.code == "AccessDeniedException"
+    assert pull(calls) == []
+    assert [is_lean(request) for request in server.requests] == [True, False, True]
+
+
+def test_an_answer_that_comes_twice_is_not_taken_for_that_of_the_next_call(serve):
+    """A connection that says something without being asked is closed."""
+    message = {"MessageId": "m", "ReceiptHandle": "r", "Body": "1", "MD5OfBody": "x"}
+    message["Attributes"] = {"MessageGroupId": "g", "ApproximateReceiveCount": "1", "SentTimestamp": "1"}
+    message["Attributes"] |= {"ApproximateFirstReceiveTimestamp": "1", "MessageDeduplicationId": "d"}
+    once = ("200 OK", JSON, json.dumps({"Messages": [message]}))
+    server, calls = serve(once, EMPTY, twice=1)
+
+    assert [record.message_id for record in pull(calls)] == ["m"]
+    assert pull(calls) == []
+
+    assert len(server.requests) == 2
+
+
+def test_threads_share_a_client(serve):
+    """Each call has a connection of its own while it goes on."""
+    server, calls = serve(*[EMPTY] * 200)
+    found = []
+    threads = [
+        threading.Thread(target=lambda: found.extend(pull(calls) for _ in range(25))) for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert found == [[]] * 200
+    assert len(server.requests) == 200
+    assert all(map(is_lean, server.requests))
+
+
+def test_moto_is_asked_in_place_of_the_network(monkeypatch, serve):
+    """Also where it began after the client's first calls: no test of yours reaches AWS by this way."""
+    server, calls = serve(EMPTY)
+    with mock_aws():
+        url = boto3.client("sqs", region_name="eu-central-1").create_queue(
+            QueueName="MAIN.fifo", Attributes={"FifoQueue": "true"}
+        )["QueueUrl"]
+        inside = LeanClient(Clients(config=consumer_config(), region="eu-central-1"))
+        for _ in range(4):
+            assert "Messages" not in inside.receive_message(QueueUrl=url)
+    assert pull(calls) == []
+
+    assert [is_lean(request) for request in server.requests] == [True]
+
+
+def test_a_proxy_is_left_to_boto3(serve, monkeypatch, caplog):
+    """Its requests have another form; the log says so."""
+    caplog.set_level("INFO")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.setenv("no_proxy", "")
+    server = Server()
+    client = LeanClient(Clients(config=consumer_config(), endpoint_url=server.url))
+    for _ in range(3):
+        with pytest.raises(Exception, match="proxy"):
+            client.receive_message(QueueUrl=f"{server.url}/1/MAIN.fifo")
+    server.close()
+
+    assert "calling SQS through boto3's client" in caplog.text
+    assert server.requests == []
