@@ -7,11 +7,14 @@ import json
 import pytest
 
 from lanes.aws.queues.batch_calls import CallEnded, ClientCalls
-from lanes.errors import AwsError
+from lanes.errors import AwsError, RunError
 from lanes.message_filter import MessageFilter
 from lanes.overrides import Action, Override
 from lanes.runs import Counts, State
 from spark_jobs import files, following, worker_calls
+from spark_jobs.plan import WritePlan
+from spark_jobs.sending.record import RowCounts
+from spark_jobs.source import LanesWriter, RowsSent
 from tests.support.followed import FAULTS, KIND, NAME, OVER, Followed
 from tests.support.memory import ProcessLost
 
@@ -229,3 +232,38 @@ def test_without_follow_no_message_has_a_mark(bulk):
     bulk.drain()
     assert bulk.handled == {"c-0", "c-1"}
     assert bulk.world.runs.head(NAME) is None
+
+
+def test_a_job_whose_run_is_closed_fails_and_ends_its_session(bulk, monkeypatch, capsys):
+    """By an operator, while it sends; the reason is in the summary of the session."""
+    sealed = following.end
+
+    def closed(*arguments):
+        bulk.world.runs.close(NAME, who="ops", why="wrong month")
+        return sealed(*arguments)
+
+    monkeypatch.setattr(following, "end", closed)
+    assert bulk.job(rows(2)) == 1
+
+    said = capsys.readouterr()
+    assert "can't be sealed with 2 members: it is closed" in said.err
+    summary = json.loads(said.out)
+    assert (summary["messages"], summary["event"]) == (2, "rows_not_all_sent")
+    assert "it is closed" in summary["reason"]
+    assert bulk.job(rows(2)) == 1
+    assert "is closed; give another name" in capsys.readouterr().err
+
+
+def test_a_data_source_that_cannot_seal_says_that_its_tasks_are_not_at_fault(bulk, monkeypatch, tmp_path):
+    """Spark calls `abort` after a `commit` that failed."""
+    options = {"deployment": bulk.world.deployment.to_json(), "kind": KIND, "follow": "true"}
+    run = {"runId": NAME, "manifestPath": str(tmp_path / "runs")}
+    writer = LanesWriter(WritePlan.make(options | run, None))
+    bulk.world.runs.close(NAME, who="ops", why="wrong month")
+
+    with pytest.raises(RunError, match="it is closed"):
+        writer.commit([RowsSent(RowCounts())])
+    writer.abort([RowsSent(RowCounts())])
+
+    (session,) = (tmp_path / "runs" / NAME / "sessions").iterdir()
+    assert json.loads(session.read_text())["reason"] == "all tasks have ended, and their commit has failed"

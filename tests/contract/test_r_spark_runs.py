@@ -15,7 +15,7 @@ from lanes.message import RUN, Message
 from lanes.runs import End, Ends, Mark, State
 from lanes.testing.on_moto import create_ledger
 from spark_jobs.enqueue import parser, run
-from spark_jobs.partitions import write_partitions
+from spark_jobs.partitions import PartitionWriter, write_partitions
 from spark_jobs.source import LanesDataSource, LanesWriter
 
 OVER = "spring.over"
@@ -148,6 +148,25 @@ def test_a_table_in_parts_is_one_run(spark, lanes, told, tmp_path):
     assert told.runs.head("parts").chunks == 2
     told.work()
     assert [one.data["done"] for one in told.told] == [45]
+
+
+def test_a_function_for_each_partition_is_sealed_by_its_block(spark, lanes, told, follow):
+    """After success alone."""
+    table = numbered(spark, 8)
+
+    def send(then=lambda: None):
+        with PartitionWriter.plan(table.schema, lanes.options(**follow | {"expected": "8"})) as write:
+            table.foreachPartition(write)
+            then()
+
+    with pytest.raises(ZeroDivisionError):
+        send(lambda: 1 / 0)
+    assert told.runs.head("spring").state is State.OPEN
+
+    send()
+
+    told.work()
+    assert [one.data["done"] for one in told.told] == [8]
 
 
 def test_the_example_sends_a_table_of_statements(spark, lanes, told, tmp_path):
