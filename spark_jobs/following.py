@@ -24,7 +24,7 @@ from .manifest.task import read_ids
 from .options import SOURCE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from lanes.config.deployment import Deployment
     from lanes.message import Message
@@ -95,16 +95,33 @@ def begin(options: WriterOptions, deployment: Deployment, storage: Storage) -> M
     return open_run(table, head)
 
 
-def end(options: WriterOptions, deployment: Deployment, storage: Storage, mark: Mark) -> int:
+def end(
+    options: WriterOptions,
+    deployment: Deployment,
+    storage: Storage,
+    mark: Mark,
+    *,
+    check: Callable[[], None],
+) -> int:
     """
     Seal the run with the ids in its manifest, and give their number; runs on the driver, after the last task.
 
+    Args:
+        options: The options.
+        deployment: The lanes.
+        storage: The folder of all manifests.
+        mark: The mark of the run.
+        check: Raises if another session has taken the run over.
+
     Raises:
+        TakenOverError: Another session has taken the run over.
         RunError: The run was sealed with other members, or closed.
         LanesError: A call failed, also after repeats.
     """
     with closing(FiledMembers(mark)) as members:
         members.add_all(read_ids(storage, _sent(storage, mark.name)))
+        # After the reading: another session that is at work has members which it may have missed.
+        check()
 
         def announce(message: Message) -> None:
             sender_of(options, deployment).send_many([message])

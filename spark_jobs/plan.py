@@ -193,14 +193,13 @@ class WritePlan:
         Raises:
             LanesError: It can't be sealed; a rerun may.
         """
-        if self.mark is None or self.part is not None:
+        run = self.manifest()
+        if self.mark is None or self.part is not None or run is None:
             return {}
         from .following import end
 
-        if self.claim is not None:
-            # Another session may be at work, with members of its own.
-            self.claim.check(self.storage)
-        return {"members": end(self.options, self.deployment, self.storage, self.mark)}
+        members = end(self.options, self.deployment, self.storage, self.mark, check=run.check)
+        return {"members": members}
 
     def finish(self, counts: Iterable[RowCounts]) -> dict[str, Any]:
         """

@@ -184,17 +184,32 @@ def test_a_sealed_run_is_refused_by_name_and_stays_as_it_is(bulk, capsys):
     assert bulk.handled == {"c-0", "c-1"}
 
 
-def test_two_sessions_seal_the_same_members(bulk, monkeypatch):
-    """The first was taken over while it was at work: it seals nothing."""
+def test_a_session_that_was_taken_over_seals_nothing(bulk, monkeypatch, capsys):
+    """Not even when it has sent all of its rows: the other has members of its own."""
     sealed = following.end
 
-    def late(*arguments):
+    def late(*arguments, **options):
         monkeypatch.setattr(following, "end", sealed)
         assert bulk.job(rows(3), "--take-over") == 0
-        return sealed(*arguments)
+        return sealed(*arguments, **options)
 
     monkeypatch.setattr(following, "end", late)
-    assert bulk.job(rows(2)) == 0, "it had looked before; the members are those of the manifest"
+    assert bulk.job(rows(2)) == 1
+    assert "another session has taken over run 'statements'" in capsys.readouterr().err
+    bulk.drain()
+    assert [told["total"] for told in bulk.announced] == [3]
+
+
+def test_two_drivers_that_seal_the_same_members_are_one(bulk, monkeypatch):
+    """Each write may be repeated, in any order."""
+    sealed = following.end
+
+    def twice(*arguments, **options):
+        sealed(*arguments, **options)
+        return sealed(*arguments, **options)
+
+    monkeypatch.setattr(following, "end", twice)
+    assert bulk.job(rows(3)) == 0
     bulk.drain()
     assert [told["total"] for told in bulk.announced] == [3]
 
@@ -238,9 +253,9 @@ def test_a_job_whose_run_is_closed_fails_and_ends_its_session(bulk, monkeypatch,
     """By an operator, while it sends; the reason is in the summary of the session."""
     sealed = following.end
 
-    def closed(*arguments):
+    def closed(*arguments, **options):
         bulk.world.runs.close(NAME, who="ops", why="wrong month")
-        return sealed(*arguments)
+        return sealed(*arguments, **options)
 
     monkeypatch.setattr(following, "end", closed)
     assert bulk.job(rows(2)) == 1
