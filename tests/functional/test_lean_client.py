@@ -1,6 +1,7 @@
 """A slot's own calls of SQS: the requests of boto3's client, and that client again for all but a plain success."""
 
 import json
+import ssl
 import threading
 from types import SimpleNamespace
 
@@ -248,3 +249,28 @@ def test_a_proxy_is_left_to_boto3(serve, monkeypatch, caplog):
 
     assert "calling SQS through boto3's client" in caplog.text
     assert server.requests == []
+
+
+@pytest.mark.parametrize("bundle", ["empty.pem", "."])
+def test_trusted_certificates_that_cannot_be_read_are_an_error_of_the_call(tmp_path, monkeypatch, bundle):
+    """At each call, as boto3's client says it: a slot that waits out an error does not wait out another exception."""
+    monkeypatch.setattr("botocore.endpoint.time", SimpleNamespace(sleep=lambda _: None))
+    (tmp_path / "empty.pem").write_text("")
+    monkeypatch.setenv("AWS_CA_BUNDLE", str(tmp_path / bundle))
+    server = Server(tls=ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
+    deployment = Deployment(
+        config=LanesConfig.from_dict({"lanes": [{"name": "MAIN"}]}),
+        queues={"MAIN": LaneQueues(url=f"{server.url}/1/MAIN.fifo", dead_letter_url="")},
+        table="t",
+    )
+    client = LeanClient(Clients(config=consumer_config(), endpoint_url=server.url))
+    calls = LaneQueueCalls(deployment=deployment, client=client)
+
+    codes = []
+    for _ in range(3):
+        with pytest.raises(AwsError) as caught:
+            pull(calls)
+        codes.append(caught.value.code)
+    server.close()
+
+    assert codes == ["SSLError"] * 3

@@ -100,11 +100,13 @@ class _LeanCalls:
         try:
             self._caught = caught_request(client)
             self._credentials = clients.credentials()
-            self._form = learn_form(self._caught, client, self._credentials())
-        except (FormNotKnownError, BotoCoreError, ClientError) as reason:
+            form = learn_form(self._caught, client, self._credentials())
+            # A file without certificates is an OSError here; boto3's client reports it in its own words.
+            self._tls = tls_context(clients.ca_bundle()) if form.scheme == "https" else None
+        except (FormNotKnownError, BotoCoreError, ClientError, OSError) as reason:
             _logger.info("calling SQS through boto3's client, which takes more CPU time: %s", reason)
             return
-        self._tls = tls_context(clients.ca_bundle()) if self._form.scheme == "https" else None
+        self._form = form
 
     @property
     def is_known(self) -> bool:
