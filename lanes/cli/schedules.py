@@ -17,7 +17,7 @@ from lanes.runs import Ends
 from lanes.scheduled import LATER, PERIODIC
 
 SOURCE = "lanes send"
-app = typer.Typer(no_args_is_help=True, help="List, pause and run the periodic messages of `[[schedules]]`.")
+app = typer.Typer(no_args_is_help=True, help="List, pause and run the periodic messages of lanes.toml.")
 scheduled = typer.Typer(no_args_is_help=True, help="List, cancel and send messages for later (`not_before`).")
 Name = Annotated[str, typer.Argument(metavar="SCHEDULE", help="Name of the schedule.")]
 Id = Annotated[

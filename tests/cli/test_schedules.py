@@ -8,12 +8,14 @@ from types import SimpleNamespace
 import boto3
 import pytest
 from moto import mock_aws
+from typer.testing import CliRunner
 
 from lanes.aws.queues.sending import SqsSender
 from lanes.aws.scheduler import SchedulerCalls
 from lanes.aws.table.runs import DynamoDBRuns
 from lanes.cli import schedules as verbs
 from lanes.cli import send as send_verb
+from lanes.cli.main import app
 from lanes.config import Schedule
 from lanes.message import Message
 from lanes.operate import schedules as rows
@@ -242,3 +244,8 @@ def test_a_time_that_is_none_is_refused(typed, desk, at):
 
     assert answer.returncode == 2
     assert "--at is" in answer.stderr
+
+
+def test_the_help_loses_no_words():
+    """Rich takes words in square brackets for markup, and leaves them out."""
+    assert "`[]`" not in CliRunner().invoke(app, ["schedules", "--help"]).stdout
