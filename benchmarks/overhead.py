@@ -30,7 +30,15 @@ HANDLES: dict[str, Callable[[], Callable[..., Any]]] = {
     "bare": lambda: stubbed.bare_loop,
     "silent": lambda: stubbed.consumer(Silence()),
     "deployed": stubbed.consumer,
+    "pull": stubbed.pull,
+    "powertools": stubbed.powertools,
 }
+ENGINES = {"": "deployed", "_pull": "pull"}
+"""The handle of each engine, by the end of its figures' names."""
+
+PULLED = max(BATCHES) * stubbed.RECEIVES
+"""Records of one invocation of the pull engine, at most: counts begin after the first one, which builds the engine."""
+
 IMPORTED = {
     "cold_import_ms": "import lanes.consumer, lanes.aws.runtime, lanes.message",
     "cold_import_lanes_ms": "import lanes.consumer, lanes.message",
@@ -58,8 +66,12 @@ def measure(*, quick: bool, seed: int) -> Findings:  # noqa: ARG001 - nothing he
             micros["silent", batch] - micros["bare", batch], 1
         )
         if counts:
-            added = counts["deployed", batch] - counts["bare", batch]
-            figures[f"instructions_per_record_batch_{batch}"] = round(added)
+            for engine, name in ENGINES.items():
+                added = counts[name, batch] - counts["bare", batch]
+                figures[f"instructions_per_record_batch_{batch}{engine}"] = round(added)
+                figures[f"over_powertools_batch_{batch}{engine}"] = round(
+                    counts[name, batch] / counts["powertools", batch], 3
+                )
     for name, statement in IMPORTED.items():
         figures[name] = cold_import_ms(statement, turns=1 if quick else 7)
     figures |= cold_starts(count=bool(counts))
@@ -131,7 +143,7 @@ def instruction_counts() -> dict[tuple[str, int], float]:
     """Return the instructions a record by handle and batch size."""
     return {
         (name, batch): instructions.instructions_each(
-            "benchmarks.overhead", "--worker", name, str(batch), few=50, many=250
+            "benchmarks.overhead", "--worker", name, str(batch), few=2 * PULLED, many=6 * PULLED
         )
         for name in HANDLES
         for batch in BATCHES

@@ -127,6 +127,10 @@ TARGETS: Mapping[str, tuple[Target, ...]] = {
     "overhead": (
         Target(figure="us_per_record_batch_1", at_most=60),
         Target(figure="us_per_record_batch_10", at_most=30),
+        Target(figure="over_powertools_batch_1", at_most=1.0),
+        Target(figure="over_powertools_batch_10", at_most=1.0),
+        Target(figure="over_powertools_batch_1_pull", at_most=1.0),
+        Target(figure="over_powertools_batch_10_pull", at_most=1.0),
         Target(figure="cold_start_over_powertools", at_most=1.1),
     ),
     "together": (
