@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import threading
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -137,11 +138,32 @@ def seal(
         patiently(lambda: _seal_chunk(table, mark, ends, index, mine))
 
     if concurrency == 1:
-        list(map(seal_chunk, range(mark.chunks)))
+        for index in range(mark.chunks):
+            seal_chunk(index)
     else:
-        with ThreadPoolExecutor(concurrency, thread_name_prefix="lanes-seal") as executor:
-            list(executor.map(seal_chunk, range(mark.chunks)))
+        _in_threads(seal_chunk, range(mark.chunks), concurrency)
     patiently(lambda: table.sealed(mark.name))
+
+
+def _in_threads(seal_chunk: Callable[[int], None], chunks: Iterable[int], concurrency: int) -> None:
+    """Seal chunks in threads, which take one after the other: a run may have a hundred million."""
+    left, lock, failed = iter(chunks), threading.Lock(), threading.Event()
+
+    def work() -> None:
+        while not failed.is_set():
+            with lock:
+                index = next(left, None)
+            if index is None:
+                return
+            try:
+                seal_chunk(index)
+            except BaseException:
+                failed.set()
+                raise
+
+    with ThreadPoolExecutor(concurrency, thread_name_prefix="lanes-seal") as executor:
+        for done in [executor.submit(work) for _ in range(concurrency)]:
+            done.result()
 
 
 def _seal_chunk(table: RunTable, mark: Mark, ends: Ends, index: int, members: frozenset[bytes]) -> None:

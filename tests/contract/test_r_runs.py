@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from lanes import Message
-from lanes.errors import RunError
-from lanes.runs import Counts, End, Mark, State, place
+from lanes.errors import AwsError, RunError
+from lanes.producer.seal import MemberSet, seal
+from lanes.runs import MOST_CHUNKS, Counts, End, Head, Mark, State, place
 from tests.support.followed import FAULTS, KIND, NAME, OVER, Followed
 from tests.support.memory import aws_error
 
@@ -199,6 +200,27 @@ def test_a_sealed_run_takes_no_other_members():
     assert run.send(ids(4))
     with pytest.raises(RunError, match="is sealed; give another name"):
         run.world.producer().run(NAME, expected=1).__enter__()
+
+
+def test_a_seal_takes_one_chunk_after_the_other():
+    """A run for a billion messages has 25 million chunks: all of them in a queue for the threads took 23 GB."""
+    mark, asked = Mark(NAME, MOST_CHUNKS), []
+
+    class Members(MemberSet):
+        def of(self, chunk):
+            asked.append(chunk)
+            if len(asked) > 100:
+                raise aws_error()
+            return frozenset()
+
+    run = Followed("mappings")
+    table = run.world.runs
+    table.open_run(Head(name=NAME, chunks=MOST_CHUNKS))
+
+    with pytest.raises(AwsError):
+        seal(table, mark, Members(mark.chunks), announce=None)
+
+    assert len(asked) < 150
 
 
 def test_messages_without_a_run_cost_nothing(engine):
