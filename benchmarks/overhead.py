@@ -65,13 +65,14 @@ def measure(*, quick: bool, seed: int) -> Findings:  # noqa: ARG001 - nothing he
         figures[f"us_per_record_batch_{batch}_without_logs"] = round(
             micros["silent", batch] - micros["bare", batch], 1
         )
-        if counts:
-            for engine, name in ENGINES.items():
+        price = counts or micros
+        for engine, name in ENGINES.items():
+            figures[f"over_powertools_batch_{batch}{engine}"] = round(
+                price[name, batch] / price["powertools", batch], 3
+            )
+            if counts:
                 added = counts[name, batch] - counts["bare", batch]
                 figures[f"instructions_per_record_batch_{batch}{engine}"] = round(added)
-                figures[f"over_powertools_batch_{batch}{engine}"] = round(
-                    counts[name, batch] / counts["powertools", batch], 3
-                )
     for name, statement in IMPORTED.items():
         figures[name] = cold_import_ms(statement, turns=1 if quick else 7)
     figures |= cold_starts(count=bool(counts))

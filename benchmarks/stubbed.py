@@ -18,6 +18,7 @@ from lanes.consumer import Consumer
 from lanes.consumer.records import RawRecord
 from lanes.consumer.runtime import Runtime
 from lanes.depth import LaneDepth
+from lanes.events import Event
 from lanes.message import Message
 from lanes.priority import Priority
 from lanes.testing.clock import FakeClock
@@ -131,7 +132,7 @@ def powertools() -> Callable[..., Any]:
         handler(message)
         attributes = record.attributes
         logger.info(
-            "message_handled",
+            Event.MESSAGE_HANDLED.value,
             extra={
                 "kind": message["type"],
                 "id": message["id"],

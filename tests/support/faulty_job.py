@@ -21,7 +21,7 @@ import boto3
 from lanes.aws.clients import READ_TIMEOUT_SECONDS
 from lanes.aws.queues.connection import Connection
 from lanes.aws.queues.lean_calls import LeanCalls
-from lanes.aws.queues.request_form import learn_form
+from lanes.aws.queues.request_form import caught_request, learn_form
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.message import id_in
@@ -262,7 +262,7 @@ def client_and_form():
     client = boto3.client(
         "sqs", region_name="eu-central-1", aws_access_key_id="test", aws_secret_access_key="test"
     )
-    return client, learn_form(client, CREDENTIALS)
+    return client, learn_form(caught_request(client), client, CREDENTIALS)
 
 
 class VirtualCalls(LeanCalls):
