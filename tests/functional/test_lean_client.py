@@ -1,6 +1,7 @@
 """A slot's own calls of SQS: the requests of boto3's client, and that client again for all but a plain success."""
 
 import json
+import socket
 import ssl
 import threading
 from types import SimpleNamespace
@@ -10,6 +11,7 @@ import pytest
 from moto import mock_aws
 
 from lanes.aws.clients import Clients, consumer_config
+from lanes.aws.queues.connection import Connection
 from lanes.aws.queues.lane_queue import LaneQueueCalls
 from lanes.aws.queues.lean_client import LeanClient
 from lanes.config import LanesConfig
@@ -189,18 +191,19 @@ def test_any_other_answer_is_left_to_boto3(serve, answer):
     assert [is_lean(request) for request in server.requests] == [True, False, True]
 
 
-def test_an_answer_that_comes_twice_is_not_taken_for_that_of_the_next_call(serve):
-    """A connection that says something without being asked is closed."""
-    message = {"MessageId": "m", "ReceiptHandle": "r", "Body": "1", "MD5OfBody": "x"}
-    message["Attributes"] = {"MessageGroupId": "g", "ApproximateReceiveCount": "1", "SentTimestamp": "1"}
-    message["Attributes"] |= {"ApproximateFirstReceiveTimestamp": "1", "MessageDeduplicationId": "d"}
-    once = ("200 OK", JSON, json.dumps({"Messages": [message]}))
-    server, calls = serve(once, EMPTY, twice=1)
+def test_a_connection_that_says_something_without_being_asked_is_closed(serve):
+    """The next call has another one, so it never gets the answer to an earlier call."""
+    server, calls = serve(EMPTY)
+    ours, theirs = socket.socketpair()
+    with theirs:
+        idle = calls._receiver._lean._idle
+        idle.append(Connection(ours))
+        theirs.sendall(b'HTTP/1.1 200 OK\r\ncontent-length: 16\r\n\r\n{"Messages":[0]}')
 
-    assert [record.message_id for record in pull(calls)] == ["m"]
-    assert pull(calls) == []
+        assert pull(calls) == []
 
-    assert len(server.requests) == 2
+    assert ours.fileno() == -1
+    assert list(map(is_lean, server.requests)) == [True]
 
 
 def test_threads_share_a_client(serve):
@@ -220,19 +223,21 @@ def test_threads_share_a_client(serve):
     assert all(map(is_lean, server.requests))
 
 
-def test_moto_is_asked_in_place_of_the_network(monkeypatch, serve):
-    """Also where it began after the client's first calls: no test of yours reaches AWS by this way."""
-    server, calls = serve(EMPTY)
-    with mock_aws():
-        url = boto3.client("sqs", region_name="eu-central-1").create_queue(
-            QueueName="MAIN.fifo", Attributes={"FifoQueue": "true"}
-        )["QueueUrl"]
-        inside = LeanClient(Clients(config=consumer_config(), region="eu-central-1"))
-        for _ in range(4):
-            assert "Messages" not in inside.receive_message(QueueUrl=url)
-    assert pull(calls) == []
+def test_moto_is_asked_in_place_of_the_network(monkeypatch):
+    """Also where it begins anew after the client's first calls: no test of yours reaches AWS by this way."""
 
-    assert [is_lean(request) for request in server.requests] == [True]
+    def opened(*_args, **_how):
+        raise AssertionError("a lean call went to the network")
+
+    monkeypatch.setattr(Connection, "open", opened)
+    client = LeanClient(Clients(config=consumer_config(), region="eu-central-1"))
+    for _ in range(2):
+        with mock_aws():
+            sqs = boto3.client("sqs", region_name="eu-central-1")
+            url = sqs.create_queue(QueueName="MAIN.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
+            for _ in range(3):
+                assert "Messages" not in client.receive_message(QueueUrl=url)
+    assert client._lean is not None
 
 
 def test_a_proxy_is_left_to_boto3(serve, monkeypatch, caplog):
