@@ -30,7 +30,7 @@ BOTO3 = "amz-sdk-invocation-id"
 
 @pytest.fixture
 def serve(monkeypatch):
-    """Give a server with these answers, and the lanes' queues through a client that has made its first two calls."""
+    """Give a server with these answers, and the lanes' queues through a client that has made two calls."""
     monkeypatch.setattr("botocore.endpoint.time", SimpleNamespace(sleep=lambda _: None))
     opened = []
 

@@ -1,8 +1,8 @@
 """
 The SQS calls that a slot repeats all day, without botocore's cost per call (docs/decisions/0011-lean-batch-calls.md).
 
-Whatever is not a plain success, boto3's client does again: it reads errors, retries and raises as ever. Each of these
-calls may be repeated: a receive has an attempt id, and the others have no further effect.
+boto3's client repeats every call that is not a plain success: it reads errors, retries and raises as ever. Each of
+these calls may be repeated: a receive has an attempt id, and the others have no further effect.
 """
 
 from __future__ import annotations
@@ -44,7 +44,6 @@ class LeanClient:
         self._clients = clients
         self._client: Any = clients.sqs()
         self._lock = threading.Lock()
-        self._has_called = False
         self._lean: _LeanCalls | None = None
 
     def receive_message(self, **parameters: Any) -> dict[str, Any]:
@@ -79,14 +78,11 @@ class LeanClient:
         return found
 
     def _ready(self) -> _LeanCalls | None:
-        """Return the lean calls from the second call on, if the requests of boto3's client are understood."""
-        if self._lean is None:
-            with self._lock:
-                if self._lean is None and self._has_called:
-                    self._lean = _LeanCalls(self._client, self._clients)
-                # An environment that makes one call has nothing to learn for.
-                self._has_called = True
-        return self._lean if self._lean is not None and self._lean.is_known else None
+        """Return the lean calls, if the requests of boto3's client are understood; they are learned once."""
+        with self._lock:
+            if self._lean is None:
+                self._lean = _LeanCalls(self._client, self._clients)
+        return self._lean if self._lean.is_known else None
 
 
 class _LeanCalls:
