@@ -72,7 +72,7 @@ def _columns(options: argparse.Namespace, known: list[str]) -> Callable[[Row], R
     if repeated := [name for name in known if known.count(name) > 1]:
         raise _problem(f"column {repeated[0]!r} occurs more than once")
     if missing := [column for column in (*named.values(), *(selected or ())) if column not in known]:
-        raise _problem(f"there is no column {missing[0]!r}; columns are {', '.join(known)}")
+        raise _problem(f"there is no column {missing[0]!r}; columns are {', '.join(known) or 'none'}")
     names = known if selected is None else selected
     return lambda row: {
         "data": {name: row.get(name) for name in names},

@@ -185,6 +185,7 @@ def test_files_that_are_not_one_table_are_refused(tmp_path):
     ("name", "content", "arguments", "problem"),
     [
         ("a.csv", "id,n\n1,2\n", ["--id", "key"], "there is no column 'key'; columns are id, n"),
+        ("a.csv", "", ["--id", "key"], "there is no column 'key'; columns are none"),
         ("a.jsonl", '{"id": 1}\n{}', ["--id", "key"], "there is no field 'key' in any line"),
         ("a.csv", "id,n\n1\n", [], "line 2 has another number of fields than the 2 names"),
         ("a.csv", "id,id\n1,2\n", [], "column 'id' occurs more than once"),
