@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import ipaddress
 import os
+import random
 import socket
 
 import pytest
@@ -88,6 +89,12 @@ def pytest_xdist_make_scheduler(config, log):
 
 def _unit(nodeid):
     return next((unit for path, unit in UNITS.items() if nodeid.startswith(path)), None)
+
+
+@pytest.fixture(autouse=True)
+def _seeded_chance(request):
+    """Let everything that draws from the process's own source of chance draw the same in each run of a test."""
+    random.seed(request.node.nodeid)
 
 
 @pytest.fixture(autouse=True, scope="session")
