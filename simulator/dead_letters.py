@@ -22,4 +22,5 @@ def letter_of(lane: str, message: ReceivedMessage) -> DeadLetteredMessage:
         receive_count=message.receive_count,
         attributes={},
         note=message.attributes if isinstance(message.attributes, dict) else {},
+        moved_by_sqs=message.dead_letter_source is not None,
     )

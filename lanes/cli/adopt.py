@@ -11,7 +11,7 @@ from lanes.cli.completion import kinds_here, lanes_here
 from lanes.cli.dead_letters.run import run_shown
 from lanes.cli.exit_codes import ExitCode
 from lanes.cli.printing import confirm, say, show_one
-from lanes.cli.target import target_of
+from lanes.cli.target import Output, target_of
 from lanes.cli.usage import UsageError, usage
 from lanes.operate.adopt import NO_HOLDS, Adoption, Grouped, priority_in
 from lanes.operate.dead_letters.redrive import DeadLetterRun, Task
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from lanes.aws.queues.adopted_queue import AdoptedQueueCalls
     from lanes.aws.stack.operations import Operations
+    from lanes.cli.target import Target
     from lanes.operate.adopt import SourceQueue
     from lanes.operate.dead_letters.redrive import RunProgress
 
@@ -80,9 +81,13 @@ def adopt(
             f"SQS moves a message of {source.name} to its dead-letter queue after {source.max_receive_count} receives, "
             "and those of this command count"
         )
+    if source.max_receive_count is None:
+        say(
+            f"{source.name} has no dead-letter queue: a message may be received any number of times, until it expires"
+        )
     if dry_run:
         say(f"would move about {source.waiting} messages from {source.name} to {lane}")
-        show_one(target, _planned(source, lane))
+        show_one(target, _planned(source, lane, target))
         return
     confirm(
         f"move about {source.waiting} messages from {source.name} to {lane} of {target.stack_name}?", yes=yes
@@ -115,14 +120,17 @@ def _adoption(
     return Adoption(group=group, group_by=group_by, kind=kind, priority=priority)
 
 
-def _planned(source: SourceQueue, lane: str) -> dict[str, object]:
+def _planned(source: SourceQueue, lane: str, target: Target) -> dict[str, object]:
+    most: int | str | None = source.max_receive_count
+    if most is None and target.output is Output.TABLE:
+        most = "none"
     return {
         "queue": source.name,
         "fifo": source.is_fifo,
         "lane": lane,
         "waiting": source.waiting,
         "in_flight": source.in_flight,
-        "max_receive_count": source.max_receive_count,
+        "max_receive_count": most,
     }
 
 

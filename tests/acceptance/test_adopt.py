@@ -34,6 +34,7 @@ def test_a_preview_receives_nothing(typed, client, orders, main):
     assert (planned["queue"], planned["lane"], planned["fifo"], planned["waiting"]) == (
         "old-orders", "MAIN", False, 5,
     )  # fmt: skip
+    assert planned["max_receive_count"] is None
     assert main() == []
     counts = {one["Attributes"]["ApproximateReceiveCount"] for one in drain(client("sqs"), orders)}
     assert counts == {"1"}
@@ -52,6 +53,14 @@ def test_messages_are_moved_and_those_without_a_group_named(typed, orders, main)
     assert sorted(one["Attributes"]["MessageGroupId"] for one in main()) == ["1", "1", "2", "3"]
     entry = typed.json("audit")[0]
     assert (entry["action"], entry["target"], entry["outcome"]) == ("adopt", "MAIN", "done")
+
+
+def test_a_preview_says_that_there_is_no_dead_letter_queue(typed, orders):
+    """And what that means; nothing is called unknown."""
+    done = typed("adopt", "old-orders", "--to", "main", "--group-by", "customer", "--dry-run")
+
+    assert "old-orders has no dead-letter queue: a message may be received any number of times" in done.stderr
+    assert ("none" in done.stdout, "unknown" in done.stdout) == (True, False)
 
 
 @pytest.mark.parametrize(

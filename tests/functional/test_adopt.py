@@ -271,6 +271,30 @@ def test_one_group_for_all(operations, clock):
     assert sorted(in_lane(operations)) == [("all", "one"), ("all", "two")]
 
 
+def test_one_group_of_a_standard_queue_goes_in_tens(operations, aws, clock):
+    """It has no order that a refused entry could break."""
+    put(source("orders"), [str(number) for number in range(40)])
+    aws.calls.clear()
+
+    adopt(operations, "orders", clock=clock, group="all")
+
+    assert len(in_lane(operations)) == 40
+    assert aws.calls.count("SendMessageBatch") <= 5
+
+
+def test_a_message_that_is_too_large_stops_none_of_a_standard_queue(operations, clock):
+    """All in one group would stay behind it."""
+    lane = operations.deployment.queues["MAIN"].url
+    boto3.client("sqs").set_queue_attributes(QueueUrl=lane, Attributes={"MaximumMessageSize": "1024"})
+    put(source("orders"), ["x" * 1025, *map(str, range(30))])
+
+    run = adopt(operations, "orders", clock=clock, group="all")
+
+    assert len(in_lane(operations)) == 30
+    assert (run.progress.done, run.progress.left) == (30, 1)
+    assert ["takes at most 1024" in why for why in run.progress.failed.values()] == [True]
+
+
 @pytest.mark.parametrize(("body", "data"), [('{"amount": 1.10}', '{"amount": 1.10}'), ("plain", '"plain"')])
 def test_a_body_becomes_the_data_of_a_message_of_a_kind(operations, clock, body, data):
     """With the id that SQS gave it, and a priority of the lane."""

@@ -227,6 +227,8 @@ def _letter(lane: str, message: Any) -> DeadLetteredMessage:
         receive_count=int(system["ApproximateReceiveCount"]),
         attributes=attributes,
         note=note,
+        # AWS: the queue from which SQS moved a message (API_ReceiveMessage); nobody else can set it.
+        moved_by_sqs="DeadLetterQueueSourceArn" in system,
     )
 
 

@@ -246,7 +246,8 @@ def _work(context: typer.Context, verb: str, lane: str, wanted: DeadLetterFilter
         if rows:
             out.print(layout([without_code(row) for row in rows], out))
         _say_all(held)
-        more = f", and the matches among about {listing.beyond} more," if listing.beyond else ""
+        is_all = not listing.beyond or len(listing.letters) == how.limit
+        more = "" if is_all else f", and the matches among about {listing.beyond} more,"
         confirm(f"{verb} these {len(listing.letters)}{more} in {name} of {target.stack_name}?", yes=how.yes)
     progress = _run(operations, verb, name, wanted, how)
     # Failures before the result, so that the counts stay last on the screen.

@@ -28,6 +28,10 @@ LARGEST_RECEIVE = 10
 # All that a listing has received stays hidden until its end, or it would receive the same dead letters again. A
 # thousand dead letters are a hundred calls.
 HOLD = timedelta(seconds=60)
+WITHOUT_NOTE = (
+    "unknown: the consumer's note did not fit beside the body, or another program sent it here; "
+    "`lanes trace` may know more"
+)
 
 
 def reason_code(reason: str) -> str:
@@ -46,7 +50,8 @@ class DeadLetteredMessage:
         lane: the lane of the dead-letter queue.
         message_id: message ID of the dead letter; the original had another one.
         attributes: message attributes from SQS, without the note.
-        note: the consumer's note; empty if SQS moved the message by itself.
+        note: the consumer's note; empty if SQS moved the message by itself, or nothing fitted beside the body.
+        moved_by_sqs: whether SQS says that it moved the message.
 
     """
 
@@ -59,6 +64,7 @@ class DeadLetteredMessage:
     receive_count: int
     attributes: Mapping[str, Any]
     note: Mapping[str, Any]
+    moved_by_sqs: bool = False
 
     @property
     def kind(self) -> str:
@@ -79,12 +85,16 @@ class DeadLetteredMessage:
     @property
     def reason(self) -> str:
         """The reason of the dead letter."""
-        return str(self.note.get("reason", "")) if self.note else "moved by SQS after too many receives"
+        if self.note:
+            return str(self.note.get("reason", ""))
+        return "moved by SQS after too many receives" if self.moved_by_sqs else WITHOUT_NOTE
 
     @property
     def code(self) -> str:
         """The reason for programs; it stays the same when the text of the reason changes."""
-        return reason_code(self.reason) if self.note else "moved_by_sqs"
+        if self.note:
+            return reason_code(self.reason)
+        return "moved_by_sqs" if self.moved_by_sqs else "without_note"
 
     @property
     def held_behind(self) -> str:
@@ -262,12 +272,14 @@ def list_dead_letters(
     """
     seen: dict[str, DeadLetteredMessage] = {}
     found: list[DeadLetteredMessage] = []
+    cut = 0
     try:
         for letters in _rounds(queues, lane, hold, seen):
             found += [letter for letter in letters if wanted.matches(letter)]
             counted = [place for place, one in enumerate(found) if not (only_leaders and one.held_behind)]
             if len(counted) >= limit:
-                found = found[: counted[limit - 1] + 1]
+                end = counted[limit - 1] + 1
+                found, cut = found[:end], len(found) - end
                 break
         depth = queues.dead_letters(lane)
     finally:
@@ -275,7 +287,7 @@ def list_dead_letters(
     return Listing(
         letters=found,
         received=len(seen),
-        beyond=max(0, depth.backlog + depth.in_flight - len(seen)),
+        beyond=max(0, depth.backlog + depth.in_flight - len(seen)) + cut,
     )
 
 

@@ -58,7 +58,8 @@ class Task:
         limit: maximum number; None for no limit.
         rate: maximum number a second; None for no limit.
         hide: visibility timeout of a received dead letter, after which another run can receive it.
-        is_fifo: whether the queue delivers no message of a group while another of it is hidden.
+        is_fifo: whether the queue has an order of groups, and delivers no message of a group while another of it is
+            hidden.
 
     """
 
@@ -234,7 +235,7 @@ class DeadLetterRun:
         self.progress.kept += len(letters) - len(wanted)
         phases.announce(self._holds, groups, wanted)
         ready: list[DeadLetteredMessage] = []
-        for wave in phases.waves(wanted):
+        for wave in phases.waves(wanted, is_ordered=task.is_fifo):
             ready += self._moved(wave)
             if len(ready) >= LARGEST_RECEIVE:
                 self._delete(ready)
@@ -245,7 +246,9 @@ class DeadLetterRun:
         if not self._task.copies:
             self._pace(len(wave))
             return wave
-        copied, failed = phases.copy_wave(self._queues, self._groups, wave, self._pace)
+        copied, failed = phases.copy_wave(
+            self._queues, self._groups, wave, self._pace, is_ordered=self._task.is_fifo
+        )
         self.progress.failed |= failed
         return copied
 

@@ -192,6 +192,8 @@ class Check:
             found = self._findings.ask("function", read, right="lambda:ListEventSourceMappings")
             for code, text, advice in rules.foreign_mapping_problems(self._deployment, found or ()):
                 self._findings.wrong(code, "function", text, advice)
+            for text in rules.disabled_foreign_mappings(self._deployment, found or ()):
+                self._findings.note("foreign_mapping_disabled", "function", text)
 
     def _mappings(
         self,

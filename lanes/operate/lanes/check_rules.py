@@ -99,24 +99,45 @@ def other_function_problem(mapping: LaneMapping) -> Problem:
 def foreign_mapping_problems(deployment: Deployment, mappings: Sequence[LaneMapping]) -> Problems:
     """Return the mappings that bring the consumer's function messages of other sources than its lanes."""
     problems = []
-    for mapping in mappings:
-        source = mapping.source_arn
-        if deployment.reads(source):
+    for mapping in _foreign(deployment, mappings):
+        if mapping.state == DISABLED:
             continue
-        is_queue = source.split(":")[2:3] == ["sqs"]
-        name = f"the queue {name_of(source, ':')}" if is_queue else source or "a source without an ARN"
         text = (
-            f"mapping {mapping.uuid} ({mapping.state}) brings it messages of {name}, which is not a lane: each "
-            "batch fails"
+            f"mapping {mapping.uuid} ({mapping.state}) brings it messages of {_source_of(mapping)}, which is not a "
+            "lane: each batch fails"
         )
         advice = _delete(mapping)
-        if is_queue:
+        if _is_of_queue(mapping):
             text += ", and SQS moves a message to that queue's dead-letter queue after its last receive"
             advice += (
                 "; to have its messages handled, make it a lane or use `lanes adopt`: docs/how-to/adopt.md"
             )
         problems.append(Problem("foreign_mapping", text, advice))
     return problems
+
+
+def disabled_foreign_mappings(deployment: Deployment, mappings: Sequence[LaneMapping]) -> list[str]:
+    """Describe the mappings of other sources that bring nothing while they are disabled."""
+    return [
+        f"mapping {mapping.uuid} ({mapping.state}) of {_source_of(mapping)}, which is not a lane, brings it nothing; "
+        f"if it were enabled, each batch would fail: {_delete(mapping)}"
+        for mapping in _foreign(deployment, mappings)
+        if mapping.state == DISABLED
+    ]
+
+
+def _foreign(deployment: Deployment, mappings: Sequence[LaneMapping]) -> list[LaneMapping]:
+    return [mapping for mapping in mappings if not deployment.reads(mapping.source_arn)]
+
+
+def _is_of_queue(mapping: LaneMapping) -> bool:
+    return mapping.source_arn.split(":")[2:3] == ["sqs"]
+
+
+def _source_of(mapping: LaneMapping) -> str:
+    if _is_of_queue(mapping):
+        return f"the queue {name_of(mapping.source_arn, ':')}"
+    return mapping.source_arn or "a source without an ARN"
 
 
 def _delete(mapping: LaneMapping) -> str:

@@ -352,6 +352,25 @@ def test_a_mapping_from_a_source_that_is_no_lane_is_named(source, text, advice):
     assert advice in found.advice
 
 
+def test_a_disabled_mapping_from_a_source_that_is_no_lane_is_a_note():
+    """It brings nothing, and would if it were enabled."""
+    deployed = Deployed()
+    source = "arn:aws:sqs:r:1:orders"
+    deployed.foreign = [dataclasses.replace(MAPPING, uuid="7", source_arn=source, state="Disabled")]
+
+    (found,) = [one for one in findings(deployed) if "foreign_mapping" in one.code]
+
+    assert (found.verdict, found.code, found.subject) == (
+        Verdict.NOTE,
+        "foreign_mapping_disabled",
+        "function",
+    )
+    assert found.found.startswith(
+        "mapping 7 (Disabled) of the queue orders, which is not a lane, brings it nothing"
+    )
+    assert "delete-event-source-mapping --uuid 7" in found.found
+
+
 def test_an_existing_queue_that_is_gone_is_not_a_matter_of_deploying_again():
     """The stack would not make it."""
     deployed = Deployed()

@@ -56,10 +56,18 @@ def test_a_filter_means_what_all_of_its_parts_mean(wanted, meant):
 
 def test_a_dead_letter_that_sqs_moved_by_itself_has_no_note():
     """Its reason says so, and its time is that of sending, which is all that is known."""
-    letter = dataclasses.replace(LETTER, note={}, body="<xml/>")
+    letter = dataclasses.replace(LETTER, note={}, body="<xml/>", moved_by_sqs=True)
 
-    assert letter.reason == "moved by SQS after too many receives"
+    assert (letter.code, letter.reason) == ("moved_by_sqs", "moved by SQS after too many receives")
     assert (letter.kind, letter.event_id, letter.dead_at) == ("", "", 1000.0)
+
+
+def test_a_dead_letter_without_a_note_that_sqs_did_not_move_is_not_said_to_be_moved():
+    """Its body may have left no room for the note."""
+    letter = dataclasses.replace(LETTER, note={})
+
+    assert letter.code == "without_note"
+    assert letter.reason.startswith("unknown: the consumer's note did not fit beside the body")
 
 
 def test_a_look_leaves_order_and_number_as_they_are():
@@ -104,7 +112,8 @@ def test_a_limit_of_leaders_is_not_used_up_by_what_they_hold():
     assert [one.event_id for one in listing.letters if not one.held_behind] == [
         f"order.placed-{10 * number}" for number in range(6)
     ]
-    assert (len(every.letters), listing.beyond) == (6, 48 - listing.received)
+    assert (len(every.letters), every.beyond) == (6, 42)
+    assert listing.beyond == 48 - len(listing.letters)
 
 
 def test_a_look_that_fails_gives_back_what_it_has():
