@@ -13,6 +13,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from lanes.config import MAX_RECEIVES
+from lanes.operate.lanes.intake_check import LONGEST_VISIBILITY
 from lanes.priority import Priority
 from lanes.producer.intake import VARIABLE, IntakeRules
 
@@ -32,9 +33,6 @@ from .tables.ledger import Ledger
 
 INTAKE_TIMEOUT = timedelta(minutes=1)
 INTAKE_MEMORY_MB = 512
-# Longer than an invocation, and shorter than the five minutes in which a lane drops a message that is forwarded twice
-# (SQS Developer Guide, "Using the message deduplication ID").
-VISIBILITY = timedelta(minutes=4)
 BATCH_SIZE = 10
 # More would take concurrency from your other functions in a flood; this forwards more than 1,000 messages a second.
 MAX_CONCURRENCY = 10
@@ -132,7 +130,7 @@ class Intake(Construct):
         if existing is None:
             self.queue, self.dead_letter_queue = self._add_queues(removal_policy, is_fifo=not standard)
         else:
-            self.queue = existing_intake(self, existing, shortest=INTAKE_TIMEOUT, longest=VISIBILITY)
+            self.queue = existing_intake(self, existing, shortest=INTAKE_TIMEOUT, longest=LONGEST_VISIBILITY)
             known = self.queue.dead_letter_queue if isinstance(self.queue, sqs.Queue) else None
             self.dead_letter_queue = None if known is None else known.queue
         self.log_group = logs.LogGroup(self, "Logs", retention=log_retention, removal_policy=removal_policy)
@@ -145,7 +143,8 @@ class Intake(Construct):
             handler=handler,
             environment={
                 **own_variables(document, service=service or Stack.of(self).stack_name, log_level=log_level),
-                **({} if rules == IntakeRules() else {VARIABLE: rules.to_json()}),
+                # Also default rules: `lanes check` knows an intake by the variable.
+                VARIABLE: rules.to_json(),
             },
             timeout=INTAKE_TIMEOUT,
             memory_mb=INTAKE_MEMORY_MB,
@@ -203,7 +202,7 @@ class Intake(Construct):
             encryption=sqs.QueueEncryption.SQS_MANAGED,
             enforce_ssl=True,
             retention_period=Duration.days(MAX_RETENTION.days),
-            visibility_timeout=Duration.seconds(int(VISIBILITY.total_seconds())),
+            visibility_timeout=Duration.seconds(int(LONGEST_VISIBILITY.total_seconds())),
             dead_letter_queue=last_resort,
             removal_policy=removal_policy,
         )

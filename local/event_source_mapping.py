@@ -150,6 +150,11 @@ class EventSourceMappingEmulator:
         return self._mapping.queue_name
 
     @property
+    def enabled(self) -> bool:
+        """Whether it receives messages."""
+        return self._mapping.settings.enabled
+
+    @property
     def function(self) -> Invocable:
         """Its function."""
         return self._function

@@ -20,17 +20,18 @@ class ForeignMappings:
     def look(self) -> None:
         """Print the mappings that are new since the last call."""
         mappings = [
-            (uuid, one.queue_name, one.function)
+            (uuid, one.queue_name, one.function, one.enabled)
             for uuid, one in self._platform.mappings.items()
             if isinstance(one.function, DeployedFunction)
         ]
-        new = [one for one in mappings if (one[0], one[2].name) not in self._seen]
+        # A disabled one brings nothing; it is shown when it is enabled.
+        new = [one[:3] for one in mappings if one[3] and (one[0], one[2].name) not in self._seen]
         self._seen |= {(uuid, function.name) for uuid, _, function in new}
         for uuid, queue, function in new:
             lanes = _lanes_of(function)
             # The intake has the lanes' document too, and a queue of its own.
             is_consumer = lanes is not None and any(
-                lanes.reads(name) for _, name, other in mappings if other is function
+                lanes.reads(name) for _, name, other, _ in mappings if other is function
             )
             if lanes is not None and is_consumer and not lanes.reads(queue):
                 self._stream.write(

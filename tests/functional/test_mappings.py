@@ -1,5 +1,6 @@
 """Which mappings are the consumer's: on a queue that another function reads too, and from queues that are no lanes."""
 
+import dataclasses
 import io
 import json
 import zipfile
@@ -32,8 +33,8 @@ def deployment():
     return make_deployment(boto3.client)
 
 
-def function(name, deployment=None):
-    """Make a function, with the document of the lanes if it is a consumer; return its ARN."""
+def function(name, deployment=None, **variables):
+    """Make a function, with the document of the lanes if it is a consumer or an intake; return its ARN."""
     role = boto3.client("iam").create_role(
         RoleName=name, AssumeRolePolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": []})
     )
@@ -46,7 +47,9 @@ def function(name, deployment=None):
         Role=role["Role"]["Arn"],
         Handler="index.handle",
         Code={"ZipFile": code.getvalue()},
-        Environment={"Variables": {"LANES_DEPLOYMENT": deployment.to_json()} if deployment else {}},
+        Environment={
+            "Variables": ({"LANES_DEPLOYMENT": deployment.to_json()} if deployment else {}) | variables
+        },
     )["FunctionArn"]
 
 
@@ -119,10 +122,8 @@ def test_a_mapping_outlives_its_function(operations, made):
     assert the_mapping(operations.mappings, "HIGH").uuid == made.own["HIGH"]
 
 
-def test_the_check_names_the_mapping_of_a_queue_that_is_no_lane(operations, made, monkeypatch):
+def test_the_check_names_the_mapping_of_a_queue_that_is_no_lane(operations, made):
     """With its UUID, its queue and the way to end it."""
-    # moto knows no SimulatePrincipalPolicy.
-    monkeypatch.setattr(operations.state, "denied", lambda *_role, **_asked: [])
     found = Check(deployment=operations.deployment, state=operations.state).run()
 
     (foreign,) = [one for one in found if one.code == "foreign_mapping"]
@@ -131,3 +132,25 @@ def test_the_check_names_the_mapping_of_a_queue_that_is_no_lane(operations, made
     assert f"delete-event-source-mapping --uuid {made.foreign}" in foreign.advice
     (other,) = [one for one in found if one.code == "mapping_count"]
     assert f"mapping {made.older} (Enabled) gives its messages to Older" in other.found
+
+
+def test_the_check_finds_the_intakes_of_these_lanes_and_no_others(operations, made, deployment):
+    """By their function, whatever stack made them: its queue, its mapping and the rights that its role lacks."""
+    other = dataclasses.replace(deployment, table="other-ledger")
+    intake = function("Intake", deployment, LANES_INTAKE="{}")
+    function("OtherIntake", other, LANES_INTAKE="{}")
+    function("Sender", deployment)
+    queue = boto3.client("sqs").create_queue(QueueName="uploads", Attributes={"VisibilityTimeout": "240"})
+    mapping(queue["QueueUrl"], "Intake")
+
+    assert operations.state.intakes() == [intake]
+    found = Check(deployment=deployment, state=operations.state).run()
+
+    of_intake = [one for one in found if one.subject.startswith("intake")]
+    assert {one.subject for one in of_intake} == {
+        "intake mapping", "intake queue", "intake function", "intake permissions",
+    }  # fmt: skip
+    assert next(one.found for one in of_intake if one.code == "as_expected").startswith("uploads: Enabled")
+    missing = [one.found for one in of_intake if one.code == "right_missing"]
+    assert any("Intake: the function may not sqs:ReceiveMessage on" in one for one in missing)
+    assert any("Intake: the function may not sqs:SendMessage on" in one and "HIGH" in one for one in missing)

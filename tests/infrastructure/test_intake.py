@@ -164,6 +164,14 @@ def test_this_repositorys_app_has_an_intake_on_demand():
     with_it.has_output("IntakeQueueUrl", {"Value": {"Ref": named(with_it, QUEUE, "IntakeQueue")}})
 
 
+def test_the_function_is_known_as_that_of_an_intake(intake):
+    """`lanes check` finds it by its rules, default ones too."""
+    (function,) = resources(intake, FUNCTION).values()
+
+    rules = json.loads(function["Environment"]["Variables"]["LANES_INTAKE"])
+    assert rules == {"group_by": None, "id_by": None, "priority": 0}
+
+
 def test_a_standard_queue_is_for_senders_that_know_no_fifo_queue():
     """The function knows where the body has group and id."""
     template = Template.from_stack(made(standard=True, group_by="detail.id", priority=50))

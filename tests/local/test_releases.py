@@ -72,7 +72,7 @@ def test_a_version_made_live_by_hand_is_not_the_newest(server, stack):
     functions = make_client("lambda", server.endpoint_url)
     functions.update_alias(FunctionName=first.name, Name="live", FunctionVersion="1")
     state = DeployedStateCalls(
-        sqs=None, dynamodb=None, functions=functions, iam=None, mappings=None, audit=None
+        sqs=None, dynamodb=None, functions=functions, iam=None, mappings=None, audit=None, table=""
     )
     by_hand, newest = state.function(first.arn).version, state.newest_version(first.name)
     back = deployed(server)

@@ -143,14 +143,18 @@ def lambda_function(name, queue=None):
 
 
 def test_a_mapping_of_a_queue_that_is_no_lane_is_shown_once(queue):
-    """Also one that comes later; those of the intake, which has the lanes' document too, and of others are not."""
+    """
+    Also one that comes later or is enabled later.
+
+    Those of the intake, which has the lanes' document too, and of others are not.
+    """
     consumer, intake, other = (
         lambda_function("Consumer", queue),
         lambda_function("Intake", queue),
         lambda_function("X"),
     )
     mappings = {
-        str(number): SimpleNamespace(queue_name=name, function=function)
+        str(number): SimpleNamespace(queue_name=name, function=function, enabled=True)
         for number, (name, function) in enumerate(
             [("up.fifo", consumer), ("intake.fifo", intake), ("up.fifo", other), ("orders", other)]
         )
@@ -160,7 +164,11 @@ def test_a_mapping_of_a_queue_that_is_no_lane_is_shown_once(queue):
     foreign.look()
     assert stream.getvalue() == ""
 
-    mappings["7"] = SimpleNamespace(queue_name="orders", function=consumer)
+    mappings["7"] = SimpleNamespace(queue_name="orders", function=consumer, enabled=False)
+    foreign.look()
+    assert stream.getvalue() == ""
+
+    mappings["7"].enabled = True
     foreign.look()
     foreign.look()
 

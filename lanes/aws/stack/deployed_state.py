@@ -6,8 +6,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
+from lanes.aws.stack.mappings import table_of
 from lanes.operate.lanes.deployed import AccountState, FunctionState, TableState
 from lanes.operate.lanes.mappings import SWITCHES
+from lanes.producer.intake import VARIABLE as INTAKE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,6 +37,7 @@ class DeployedStateCalls:
         iam: Any,
         mappings: Mappings,
         audit: AuditTrail,
+        table: str,
     ) -> None:
         self._sqs = sqs
         self._dynamodb = dynamodb
@@ -42,6 +45,7 @@ class DeployedStateCalls:
         self._iam = iam
         self._mappings = mappings
         self._audit = audit
+        self._table = table
 
     def queue(self, url: str) -> dict[str, str]:
         """Return all attributes of a queue."""
@@ -66,6 +70,29 @@ class DeployedStateCalls:
     def mappings_of_function(self, arn: str) -> Sequence[LaneMapping]:
         """Return the mappings to a function, of any source, to all its versions and aliases."""
         return self._mappings.of_function(arn)
+
+    def mappings_of_source(self, arn: str) -> Sequence[LaneMapping]:
+        """Return the mappings of all functions on a queue."""
+        return self._mappings.of_source(arn)
+
+    def intakes(self) -> list[str]:
+        """Return the ARNs of the functions that forward to these lanes."""
+        # One call for 50 functions; GetFunctionConfiguration of each would be throttled in a large account.
+        with aws_errors("ListFunctions"):
+            pages = self._functions.get_paginator("list_functions").paginate()
+            functions = [one for page in pages for one in page["Functions"]]
+        return sorted(one["FunctionArn"] for one in functions if self._is_intake(one))
+
+    def _is_intake(self, function: Any) -> bool:
+        variables = function.get("Environment", {}).get("Variables", {})
+        return INTAKE in variables and table_of(variables) == self._table
+
+    def queue_of(self, arn: str) -> dict[str, str]:
+        """Return all attributes of a queue by its ARN."""
+        *_, account, name = arn.split(":")
+        with aws_errors("GetQueueUrl"):
+            url = self._sqs.get_queue_url(QueueName=name, QueueOwnerAWSAccountId=account)["QueueUrl"]
+        return self.queue(url)
 
     def bell_mappings(self) -> Sequence[LaneMapping]:
         """Return the mappings on the bell."""

@@ -46,9 +46,13 @@ class MappingCalls:
         """Return the mappings on the bell; none in the mapped engine."""
         return [] if self._bell is None else self.of_queue(self._bell)
 
+    def of_source(self, arn: str) -> list[LaneMapping]:
+        """Return the mappings on a queue, by its ARN."""
+        return list(self._list(EventSourceArn=arn))
+
     def of_queue(self, url: str) -> list[LaneMapping]:
         """Return the mappings on a queue."""
-        return list(self._list(EventSourceArn=self._arn(url)))
+        return self.of_source(self._arn(url))
 
     def of_function(self, arn: str) -> list[LaneMapping]:
         """Return the mappings to a function: to all its versions and aliases, whatever the qualifier of `arn`."""
@@ -72,7 +76,7 @@ class MappingCalls:
     def _is_consumer(self, arn: str) -> bool:
         """Whether a function is the consumer of this deployment, or an earlier version of it."""
         if arn not in self._consumers:
-            self._consumers[arn] = self._table == _table_of(self._variables(arn))
+            self._consumers[arn] = self._table == table_of(self._variables(arn))
         return self._consumers[arn]
 
     def _variables(self, arn: str) -> dict[str, str]:
@@ -99,7 +103,7 @@ class MappingCalls:
         return self._arns[url]
 
 
-def _table_of(variables: dict[str, str]) -> str | None:
+def table_of(variables: dict[str, str]) -> str | None:
     """Return the table of the deployment that a function serves; None if it serves none."""
     try:
         return Deployment.from_env(variables).table

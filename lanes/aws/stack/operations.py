@@ -154,6 +154,7 @@ class Operations:
             iam=self._client("iam"),
             mappings=self.mappings,
             audit=self.audit,
+            table=self.deployment.table,
         )
 
     def function(self) -> FunctionState:

@@ -14,6 +14,7 @@ from lanes.config.table import format_duration
 from lanes.operate.lanes import check_rules as rules
 from lanes.operate.lanes import queue_rules
 from lanes.operate.lanes.findings import Finding, Findings, Verdict
+from lanes.operate.lanes.intake_check import IntakeCheck
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -62,6 +63,7 @@ class Check:
         self._local = local
         self._findings = Findings()
         self._used: list[tuple[Sequence[str], str]] = []
+        self._sends: list[tuple[Sequence[str], str]] = []
 
     def run(self) -> list[Finding]:
         """Check everything once."""
@@ -80,6 +82,7 @@ class Check:
         self._table()
         self._foreign_mappings(sorted(arns))
         self._functions(sorted(arns | others))
+        self._intakes()
         self._account()
         return self._findings.all
 
@@ -103,6 +106,7 @@ class Check:
             found = f"hides for {queue.get('VisibilityTimeout')} s, keeps {queue_rules.kept_for(queue)}"
             self._findings.expect(subject, found, self._queue_problems(lane, queue))
             self._uses(CONSUMES, queue)
+            self._sends += _needed(RINGS, queue)
         dead = ask(dead_subject, partial(self._state.queue, urls.dead_letter_url))
         if dead is not None:
             problems = (
@@ -142,10 +146,7 @@ class Check:
 
     def _uses(self, actions: Sequence[str], queue: Mapping[str, str]) -> None:
         """Record the rights that the function needs on a queue and on its key."""
-        self._used.append((actions, queue["QueueArn"]))
-        key = queue_rules.key_of(queue)
-        if key is not None and (KEY, key) not in self._used:
-            self._used.append((KEY, key))
+        self._used += [one for one in _needed(actions, queue) if one not in self._used]
 
     def _leftovers(self) -> None:
         """Check the queues of removed lanes, which CloudFormation keeps."""
@@ -223,6 +224,7 @@ class Check:
             found = f"hides for {queue.get('VisibilityTimeout')} s"
             self._findings.expect("bell", found, rules.bell_problems(self._config, queue))
             self._uses((*CONSUMES, *RINGS), queue)
+            self._sends += _needed(RINGS, queue)
         problems = partial(rules.bell_mapping_problems, self._config)
         before = len(self._findings.all)
         arns = self._mappings("bell mapping", self._state.bell_mappings, problems)
@@ -274,40 +276,63 @@ class Check:
                 text = f"{function.reserved_concurrency} at once, {format_duration(function.timeout)} each"
                 self._findings.expect("function", text, rules.function_problems(self._deployment, function))
                 self._version(function)
-                self._permissions(function)
+                self._permissions(function, self._used)
 
-    def _version(self, function: FunctionState) -> None:
+    def _intakes(self) -> None:
+        check = IntakeCheck(deployment=self._deployment, state=self._state, findings=self._findings)
+        for function, used in check.run():
+            self._version(function, "intake version", named=f"{function.name}: ")
+            needed = [*used, *self._sends]
+            self._permissions(function, needed, subject="intake permissions", named=f"{function.name}: ")
+
+    def _version(self, function: FunctionState, subject: str = "version", *, named: str = "") -> None:
         """Check that the live version is that of the last deployment."""
         if not function.version.isdecimal():
             return
         read = partial(self._state.newest_version, function.name)
-        newest = self._findings.ask("version", read, right="lambda:ListVersionsByFunction")
+        newest = self._findings.ask(subject, read, right="lambda:ListVersionsByFunction")
         if newest is not None:
             live = int(function.version)
-            self._findings.expect("version", f"{live} is live", rules.version_problems(live, newest))
+            self._findings.expect(
+                subject, f"{named}{live} is live", rules.version_problems(live, newest, named=named)
+            )
 
-    def _permissions(self, function: FunctionState) -> None:
-        """Ask IAM whether the function's role has all rights of the consumer."""
+    def _permissions(
+        self,
+        function: FunctionState,
+        used: Sequence[tuple[Sequence[str], str]],
+        *,
+        subject: str = "permissions",
+        named: str = "",
+    ) -> None:
+        """Ask IAM whether the function's role has all rights that it needs."""
         missing: rules.Problems = []
         right = "iam:SimulatePrincipalPolicy on the function's role"
-        for actions, resource in self._used:
+        for actions, resource in used:
             read = partial(self._state.denied, function.role_arn, actions=actions, resource=resource)
-            denied = self._findings.ask("permissions", read, right=right)
+            denied = self._findings.ask(subject, read, right=right)
             # The right to ask is missing: each further question would add the same finding.
             if denied is None:
                 return
             missing += [
                 rules.Problem(
                     "right_missing",
-                    f"the function may not {action} on {resource}",
+                    f"{named}the function may not {action} on {resource}",
                     rules.GRANT_KEY if actions is KEY else rules.DEPLOY,
                 )
                 for action in denied
             ]
-        self._findings.expect("permissions", "the function may use its queues and its table", missing)
+        text = f"{named}the function may use its queues{' and its table' if used is self._used else ''}"
+        self._findings.expect(subject, text, missing)
 
     def _account(self) -> None:
         account = self._findings.ask("account", self._state.account, right="lambda:GetAccountSettings")
         if account is not None:
             text = f"{account.concurrency} concurrent executions, {account.unreserved} of them unreserved"
             self._findings.expect("account", text, rules.account_problems(account, self._config))
+
+
+def _needed(actions: Sequence[str], queue: Mapping[str, str]) -> list[tuple[Sequence[str], str]]:
+    """Return the rights of a function that uses a queue so: on the queue, and on its key."""
+    key = queue_rules.key_of(queue)
+    return [(actions, queue["QueueArn"]), *([] if key is None else [(KEY, key)])]

@@ -87,11 +87,11 @@ def bell_mapping_problems(config: LanesConfig, mapping: LaneMapping) -> Problems
     )
 
 
-def other_function_problem(mapping: LaneMapping) -> Problem:
-    """Describe a mapping of another function on the queue of a lane."""
+def other_function_problem(mapping: LaneMapping, *, consumer: str = "the consumer") -> Problem:
+    """Describe a mapping of another function on the queue of a lane, or of an intake."""
     text = (
-        f"mapping {mapping.uuid} ({mapping.state}) gives its messages to {mapping.function_name} too; only the "
-        "consumer must receive them"
+        f"mapping {mapping.uuid} ({mapping.state}) gives its messages to {mapping.function_name} too; only {consumer} "
+        "must receive them"
     )
     return Problem("mapping_count", text, _delete(mapping))
 
@@ -168,8 +168,8 @@ def resumed_problems(lane: Lane, mappings: Sequence[LaneMapping], switches: Sequ
     return [Problem("resumed_by_deploy", text, advice)]
 
 
-def mapping_problems(mapping: LaneMapping, *, batch_size: int, most: int, disabled: Problem) -> Problems:
-    """Compare a mapping with its deployed settings."""
+def serving_problems(mapping: LaneMapping, *, disabled: Problem, deploy: str = DEPLOY) -> Problems:
+    """Return whether a mapping does not run, or would delete what its function returns."""
     problems = []
     if mapping.state == DISABLED:
         problems.append(disabled)
@@ -177,7 +177,13 @@ def mapping_problems(mapping: LaneMapping, *, batch_size: int, most: int, disabl
         problems.append(Problem("changing", f"it is {mapping.state}", "wait, then check again"))
     if not mapping.reports_failures:
         text = "ReportBatchItemFailures is not set: returned records would be deleted"
-        problems.append(Problem("no_partial_response", text, DEPLOY))
+        problems.append(Problem("no_partial_response", text, deploy))
+    return problems
+
+
+def mapping_problems(mapping: LaneMapping, *, batch_size: int, most: int, disabled: Problem) -> Problems:
+    """Compare a mapping with its deployed settings."""
+    problems = serving_problems(mapping, disabled=disabled)
     if mapping.batch_size != batch_size:
         text = f"batch size is {mapping.batch_size}, {batch_size} was deployed"
         problems.append(Problem("batch_size_differs", text, DEPLOY))
@@ -229,11 +235,14 @@ def function_problems(deployment: Deployment, function: FunctionState) -> Proble
     return problems
 
 
-def version_problems(live: int, newest: int) -> Problems:
+def version_problems(live: int, newest: int, *, named: str = "") -> Problems:
     """Compare the live version with the newest one, which a deployment makes live."""
     if live >= newest:
         return []
-    text = f"{live} is live, but {newest} is the newest: a deployment is in progress, or the alias was moved by hand"
+    text = (
+        f"{named}{live} is live, but {newest} is the newest: a deployment is in progress, or the alias was moved by "
+        "hand"
+    )
     # A deployment without a change of the function leaves the alias, and one that fails restores that of the template.
     advice = "deploy the commit that is to run, with a change of the function such as its description"
     return [Problem("older_version_live", text, advice)]

@@ -67,6 +67,15 @@ class DeployedState(Protocol):
     def mappings_of_function(self, arn: str) -> Sequence[LaneMapping]:
         """Return the mappings to a function, of any source, to all its versions and aliases."""
 
+    def mappings_of_source(self, arn: str) -> Sequence[LaneMapping]:
+        """Return the mappings of all functions on a queue."""
+
+    def intakes(self) -> Sequence[str]:
+        """Return the ARNs of the functions that forward to these lanes."""
+
+    def queue_of(self, arn: str) -> Mapping[str, str]:
+        """Return all attributes of a queue by its ARN."""
+
     def bell_mappings(self) -> Sequence[LaneMapping]:
         """Return the mappings on the bell."""
 

@@ -38,7 +38,7 @@ def queue_problems(queue: Mapping[str, str]) -> Problems:
         for name, value in wanted.items()
         if queue.get(name, "false") != value
     ]
-    return problems + _encryption_problems(queue, DEPLOY)
+    return problems + encryption_problems(queue, DEPLOY)
 
 
 def existing_queue_problems(queue: Mapping[str, str]) -> Problems:
@@ -46,7 +46,7 @@ def existing_queue_problems(queue: Mapping[str, str]) -> Problems:
     problems = []
     if queue.get("FifoQueue") != "true":
         problems.append(Problem("queue_setting", "it is a standard queue; a lane needs FIFO queues", OWNER))
-    return problems + _encryption_problems(queue, OWNER)
+    return problems + encryption_problems(queue, OWNER)
 
 
 def existing_queue_notes(queue: Mapping[str, str]) -> list[str]:
@@ -60,7 +60,8 @@ def existing_queue_notes(queue: Mapping[str, str]) -> list[str]:
     return notes
 
 
-def _encryption_problems(queue: Mapping[str, str], advice: str) -> Problems:
+def encryption_problems(queue: Mapping[str, str], advice: str) -> Problems:
+    """Return whether a queue is not encrypted."""
     if queue.get("SqsManagedSseEnabled") == "true" or queue.get("KmsMasterKeyId"):
         return []
     return [Problem("not_encrypted", "it is not encrypted", advice)]
@@ -109,10 +110,16 @@ def dead_letter_problems(
     elif most < least:
         text = f"SQS moves messages there after {most} receives, yields included; it must be {least} or more"
         problems.append(Problem("few_receives", text, advice))
-    if int(dead.get("MessageRetentionPeriod", 0)) < keeps:
-        text = f"it keeps {kept_for(dead)}, the lane's queue {kept_for(queue)}"
-        problems.append(Problem("short_retention", text, advice))
-    return problems
+    return problems + retention_problems(queue, dead, of="the lane's queue", advice=advice)
+
+
+def retention_problems(
+    queue: Mapping[str, str], dead: Mapping[str, str], *, of: str, advice: str
+) -> Problems:
+    """Return whether a dead-letter queue keeps messages for less time than its queue."""
+    if int(dead.get("MessageRetentionPeriod", 0)) >= int(queue.get("MessageRetentionPeriod", 0)):
+        return []
+    return [Problem("short_retention", f"it keeps {kept_for(dead)}, {of} {kept_for(queue)}", advice)]
 
 
 def key_of(queue: Mapping[str, str]) -> str | None:
