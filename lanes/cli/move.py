@@ -13,12 +13,12 @@ from lanes.cli.filters import Everything, require_filter, takes_filter
 from lanes.cli.outbox.changes import show_preview
 from lanes.cli.outbox.target import Database, OutboxTarget, Table
 from lanes.cli.printing import confirm, moment, say, show_one
-from lanes.cli.runs import find_run
 from lanes.cli.target import Output, target_of
 from lanes.cli.usage import UsageError
 from lanes.message_filter import MessageFilter  # noqa: TC001 - Typer reads the annotations
 from lanes.operate.overrides.change import Change
 from lanes.operate.overrides.move import Move
+from lanes.operate.runs import check_waiting
 from lanes.overrides import Action
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def _carry_out(
     # An outbox in a SQL database has its own lanes.toml and audit: no call to AWS is needed to change it.
     operations = None if waiting is Waiting.OUTBOX else operations_of(context)
     if operations is not None and change.wanted.run is not None:
-        find_run(operations, change.wanted.run)
+        check_waiting(operations.runs, change.wanted.run)
     config = outbox.config if operations is None else operations.deployment.config
     has_operator = waiting is Waiting.OUTBOX or (waiting is Waiting.BOTH and outbox.exists)
     move = Move(

@@ -16,11 +16,9 @@ from lanes.cli.exit_codes import ExitCode
 from lanes.cli.printing import console, moment, say, show_one, show_rows
 from lanes.cli.target import Output, Target, target_of
 from lanes.cli.watch import parse_interval, readings
-from lanes.config.table import nearest
-from lanes.errors import ConfigurationError
 from lanes.operate.history.audit import audited
 from lanes.operate.history.descriptions import format_seconds
-from lanes.operate.runs import RunRate, rate_so_far, read_progress, row_of
+from lanes.operate.runs import RunRate, find_run, rate_so_far, read_progress, row_of
 
 if TYPE_CHECKING:
     from lanes.aws.stack.operations import Operations
@@ -35,8 +33,6 @@ Name = Annotated[str, typer.Argument(metavar="RUN", help="Name of the run.")]
 Exact = Annotated[
     bool, typer.Option("--exact", help="Read every part of a large run, not a sample; costs more time.")
 ]
-RECENT = 30 * 86_400.0
-"""Seconds within which a mistyped name is looked for."""
 
 
 @app.command("list")
@@ -105,7 +101,7 @@ def close(
 ) -> None:
     """Close a run that will never end, since SQS deleted messages of it, say. Nothing announces its end."""
     operations = operations_of(context)
-    head = find_run(operations, run)
+    head = find_run(operations.runs, run)
     if head.ended_at or head.closed_at:
         say(f"{run} is {head.state} already; nothing was changed")
     elif dry_run:
@@ -114,28 +110,12 @@ def close(
         who = operations.audit.who()
         with audited(operations.audit, "runs close", run, details={"why": why}):
             operations.runs.close(run, who=who, why=why)
-        head = find_run(operations, run)
+        head = find_run(operations.runs, run)
     show_one(target_of(context), _times_of(head))
 
 
-def find_run(operations: Operations, name: str) -> Head:
-    """
-    Return the head of a run.
-
-    Raises:
-        ConfigurationError: there is none of this name.
-    """
-    head = operations.runs.head(name)
-    if head is None:
-        recent = operations.runs.heads(since=time.time() - RECENT, limit=1000)
-        known = nearest(name, [one.name for one in recent])
-        problem = f"there is no run {name!r}{known}; list them with `lanes runs list --since 45d`"
-        raise ConfigurationError([problem], source="runs")
-    return head
-
-
 def _read(operations: Operations, name: str, *, exact: bool) -> Reading:
-    return read_progress(operations.runs, find_run(operations, name), random=SystemRandom(), exact=exact)
+    return read_progress(operations.runs, find_run(operations.runs, name), random=SystemRandom(), exact=exact)
 
 
 def _follow(

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import time
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from lanes.config.table import nearest
+from lanes.errors import ConfigurationError
 from lanes.runs import MEMBERS_PER_CHUNK, Counts, Head, State
 
 if TYPE_CHECKING:
@@ -24,6 +28,9 @@ RATE_SECONDS = 60.0
 ENOUGH = 2
 CERTAIN = 0.98
 """Half the width of the 95 % interval of a share of one half, times the root of the number of members."""
+
+RECENT = 30 * 86_400.0
+"""Seconds within which a mistyped name is looked for."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +130,41 @@ def row_of(reading: Progress, rate: RunRate) -> dict[str, Any]:
         "error": reading.error,
         "strangers": counts.strangers + counts.unassigned,
     }
+
+
+def find_run(table: RunTable, name: str) -> Head:
+    """
+    Return the head of a run.
+
+    Raises:
+        ConfigurationError: there is none of this name.
+        AwsError: the table can't be read.
+    """
+    head = table.head(name)
+    if head is None:
+        recent = table.heads(since=time.time() - RECENT, limit=1000)
+        known = nearest(name, [one.name for one in recent])
+        problem = f"there is no run {name!r}{known}; list them with `lanes runs list --since 45d`"
+        raise ConfigurationError([problem], source="runs")
+    return head
+
+
+def check_waiting(table: RunTable, name: str) -> None:
+    """
+    Check that members of a run may wait in lanes. Those of a closed run may: only its count has stopped.
+
+    Raises:
+        ConfigurationError: there is no such run, or it has ended.
+        AwsError: the table can't be read.
+    """
+    head = find_run(table, name)
+    if head.ended_at:
+        ended = datetime.fromtimestamp(head.ended_at, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+        problem = (
+            f"the run {name!r} ended at {ended}, so none of its messages waits. Select those that were redriven since "
+            f"by their ids; `lanes dead-letters list --run {name}` lists its dead letters"
+        )
+        raise ConfigurationError([problem], source="runs")
 
 
 def read_progress(table: RunTable, head: Head, *, random: Random, exact: bool = False) -> Progress:

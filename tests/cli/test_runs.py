@@ -217,3 +217,21 @@ def test_a_change_of_a_run_needs_its_name_and_is_none_of_the_outbox(typed, desk,
     assert (unknown.returncode, elsewhere.returncode) == (1, 2)
     assert "there is no run 'now'; did you mean 'nov'?" in unknown.stderr
     assert "entries of an outbox belong to no run" in elsewhere.stderr
+
+
+@pytest.mark.parametrize("verb", [["cancel"], ["prioritize", "60"]])
+@pytest.mark.parametrize("dry_run", [[], ["--dry-run"]])
+def test_a_change_of_a_run_that_has_ended_is_refused(typed, desk, monkeypatch, verb, dry_run):
+    """Its override would look for messages that can't come, for two weeks."""
+    monkeypatch.setattr(move, "operations_of", lambda _context: desk.operations)
+    desk.operations.deployment = desk.lanes.producer.deployment
+    desk.send("nov", 1)
+    desk.lanes.run_until_idle()
+
+    done = typed(*verb, "--run", "nov", "--yes", *dry_run)
+
+    assert done.returncode == 1
+    assert re.search(
+        r"run 'nov' ended at \d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ, so none of its messages waits", done.stderr
+    )
+    assert "`lanes dead-letters list --run nov`" in done.stderr
