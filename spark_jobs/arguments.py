@@ -7,11 +7,13 @@ The arguments of the jobs, and the writer options that they become.
 from __future__ import annotations
 
 import argparse
+import re
 from typing import TYPE_CHECKING
 
 from lanes.errors import ConfigurationError
 
 from .customers import MAX_CUSTOMERS
+from .options import SOURCE
 from .order import OrderKey, order_keys
 
 if TYPE_CHECKING:
@@ -41,6 +43,16 @@ OPTIONS = {
     "follow": "follow",
     "on_complete": "onComplete",
 }
+ARGUMENTS = {
+    option: f"--{name.replace('_', '-')}"
+    for name, option in (OPTIONS | {"kind": "kind", "order_by": "orderBy"}).items()
+}
+# A name that is also a word is meant only after "option"; a value is in quotes.
+NAMED = re.compile(
+    r"(?:\bthe )?\boptions? ({all})\b(?: and ({all})\b)?|(?<![\w'/.-])({long})\b".format(
+        all="|".join(ARGUMENTS), long="|".join(name for name in ARGUMENTS if not name.islower())
+    )
+)
 
 
 def add_writer_arguments(arguments: argparse.ArgumentParser) -> None:
@@ -204,6 +216,17 @@ def writer_options(arguments: argparse.Namespace) -> dict[str, str]:
         # The name of a run only identifies its manifest.
         options.pop("runId", None)
     return options
+
+
+def in_arguments(error: Exception) -> Exception:
+    """Name the arguments in an error about options of the writer; any other error is given as it is."""
+    if not isinstance(error, ConfigurationError) or error.source != SOURCE:
+        return error
+    problems = [
+        NAMED.sub(lambda found: " and ".join(ARGUMENTS[name] for name in found.groups() if name), problem)
+        for problem in error.problems
+    ]
+    return ConfigurationError(problems, source="arguments")
 
 
 def expected(arguments: argparse.Namespace, messages: int) -> dict[str, str]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from lanes.errors import ConfigurationError, LanesError
 
 from .arguments import enqueue_parser as parser
-from .arguments import expected, writer_options
+from .arguments import expected, in_arguments, writer_options
 from .columns import check_columns
 from .contents import GIVEN_ID, Contents, distinct
 from .failures import report
@@ -242,7 +242,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with job_session(f"enqueue {options.kind}", options) as spark:
             summary = run(spark, options)
     except LanesError as error:
-        return report(error)
+        return report(in_arguments(error))
     sys.stdout.write(json.dumps(summary) + "\n")
     return 0
 

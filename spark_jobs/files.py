@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.errors import LanesError, MessageError
 
-from .arguments import MERGE, expected, repeated_ids, writer_options
+from .arguments import MERGE, expected, in_arguments, repeated_ids, writer_options
 from .arguments import file_parser as parser
 from .failures import WriteFailedError, report
 from .file_rows import CHUNK_ROWS, rows_of
@@ -178,15 +178,23 @@ def send(
 def main(argv: Sequence[str] | None = None) -> int:
     """Send a file; the last line on standard output is the summary as JSON."""
     options = parser().parse_args(argv)
-    if options.run is None and options.manifest is not None:
-        parser().error("--manifest needs --run: a rerun finds the sent ids under the name of the run")
+    needs_run = {
+        "--manifest": options.manifest is not None,
+        "--take-over": options.take_over is not None,
+        "--follow": options.follow is not None,
+        "--on-error quarantine": options.on_error == "quarantine",
+    }
+    if options.run is None and (given := [name for name, is_given in needs_run.items() if is_given]):
+        parser().error(f"{given[0]} needs --run: the sent ids are recorded under the name of the run")
+    if options.on_complete is not None and options.follow is None:
+        parser().error("--on-complete needs --follow: it announces the end of the messages of a run")
     if options.run is not None and options.manifest is None:
         options.manifest = MANIFESTS
     try:
         with _stopped_by_signals(), _readable_twice(options):
             summary = describe(options) if options.dry_run else send(options)
     except (LanesError, OSError) as error:
-        return report(error)
+        return report(in_arguments(error))
     sys.stdout.write(json.dumps(summary) + "\n")
     return 0
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from lanes.errors import LanesError
 
-from .arguments import expected, writer_options
+from .arguments import expected, in_arguments, writer_options
 from .arguments import loyalty_parser as parser
 from .customers import customer_id, customer_table
 from .failures import report
@@ -131,7 +131,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with job_session("loyalty backfill", options) as spark:
             summary = run(spark, options)
     except LanesError as error:
-        return report(error)
+        return report(in_arguments(error))
     sys.stdout.write(json.dumps(summary) + "\n")
     return 0
 

@@ -258,13 +258,13 @@ def _contradictions(values: _Input, read: WriterOptions) -> Iterator[str]:
             "a rerun with the same id sends only the missing rows"
         )
     if read.take_over and not values.has("manifestPath"):
-        yield "option takeOver is 'true', which needs runId and manifestPath: it takes over the session of a run"
+        yield "option takeOver needs runId and manifestPath: it takes over the session of a run"
     if read.follow and not values.has("manifestPath"):
-        yield "option follow is 'true', which needs runId and manifestPath: the members are the ids recorded there"
+        yield "option follow needs runId and manifestPath: the members are the ids recorded there"
     if read.follow and read.run_id is not None and not NAME.fullmatch(read.run_id):
-        yield f"option runId is {read.run_id!r}; with follow it must begin with a letter or digit"
+        yield f"option runId is {read.run_id!r}; with option follow it must begin with a letter or digit"
     yield from (
-        f"option {name} is about the end of a run, which needs follow: 'true'"
+        f"option {name} is about the end of a run, which needs option follow"
         for name in ("onComplete", "expected")
         if values.has(name) and not read.follow
     )

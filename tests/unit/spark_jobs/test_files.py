@@ -258,12 +258,40 @@ def test_errors_end_the_command_with_a_reason(tmp_path, capsys):
     assert "No such file" in capsys.readouterr().err
 
 
-def test_a_manifest_without_a_run_is_refused(capsys):
-    """A rerun could not find it."""
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--manifest", "runs"], "--manifest needs --run"),
+        (["--follow"], "--follow needs --run"),
+        (["--take-over"], "--take-over needs --run"),
+        (["--on-error", "quarantine"], "--on-error quarantine needs --run"),
+        (["--run", "r", "--on-complete", "a.end"], "--on-complete needs --follow"),
+    ],
+)
+def test_arguments_that_need_another_are_refused(capsys, arguments, problem):
+    """What is sent is recorded under the name of a run."""
     with pytest.raises(SystemExit):
-        main(["a.csv", "--kind", "a.kind", "--manifest", "runs"])
+        main(["a.csv", "--kind", "a.kind", *arguments])
 
-    assert "--manifest needs --run" in capsys.readouterr().err
+    assert problem in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--run", "_x", "--follow"], "--run is '_x'; with --follow it must begin with a letter or digit"),
+        (["--max-send-rate", "runId"], "--max-send-rate is 'runId'; a number"),
+        (["--shards", "0"], "--shards is '0'; a whole number"),
+        (["--stack", "a", "--deployment", "{}"], "--deployment: "),
+    ],
+)
+def test_errors_name_the_arguments_of_the_command(tmp_path, capsys, arguments, problem):
+    """Whoever types them need not know the options of the writer."""
+    (tmp_path / "a.csv").write_text("n\n1\n")
+
+    assert main([str(tmp_path / "a.csv"), "--kind", "a.kind", *arguments]) == 1
+    assert problem in (error := capsys.readouterr().err)
+    assert "option" not in error
 
 
 def test_numbers_of_the_summary_are_json(tmp_path, capsys):

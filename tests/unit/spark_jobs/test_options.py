@@ -127,14 +127,14 @@ def test_a_run_to_follow_has_a_name_a_manifest_and_a_size():
     assert WriterOptions.from_options(run).expected == 80_000
 
     assert problems_of(stack="Shop", follow="true") == [
-        "option follow is 'true', which needs runId and manifestPath: the members are the ids recorded there"
+        "option follow needs runId and manifestPath: the members are the ids recorded there"
     ]
     assert problems_of(**run | {"runId": "-spring"}) == [
-        "option runId is '-spring'; with follow it must begin with a letter or digit"
+        "option runId is '-spring'; with option follow it must begin with a letter or digit"
     ]
     assert problems_of(**run | {"follow": "false", "onComplete": "a.kind", "expected": "0"}) == [
         "option expected is '0'; about the number of messages of the run is needed, 1 or more",
-        "option onComplete is about the end of a run, which needs follow: 'true'",
-        "option expected is about the end of a run, which needs follow: 'true'",
+        "option onComplete is about the end of a run, which needs option follow",
+        "option expected is about the end of a run, which needs option follow",
     ]
     assert "must be a number of messages" in problems_of(**run, expected=10**12)[0]
