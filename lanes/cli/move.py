@@ -18,7 +18,6 @@ from lanes.cli.usage import UsageError
 from lanes.message_filter import MessageFilter  # noqa: TC001 - Typer reads the annotations
 from lanes.operate.overrides.change import Change
 from lanes.operate.overrides.move import Move
-from lanes.operate.runs import check_waiting
 from lanes.overrides import Action
 
 if TYPE_CHECKING:
@@ -126,8 +125,6 @@ def _carry_out(
         waiting = Waiting.LANES
     # An outbox in a SQL database has its own lanes.toml and audit: no call to AWS is needed to change it.
     operations = None if waiting is Waiting.OUTBOX else operations_of(context)
-    if operations is not None and change.wanted.run is not None:
-        check_waiting(operations.runs, change.wanted.run)
     config = outbox.config if operations is None else operations.deployment.config
     has_operator = waiting is Waiting.OUTBOX or (waiting is Waiting.BOTH and outbox.exists)
     move = Move(

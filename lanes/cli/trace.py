@@ -16,6 +16,7 @@ from lanes.cli.arguments import operations_of, read_time
 from lanes.cli.exit_codes import ExitCode
 from lanes.cli.printing import console, escape_controls, moment, say, show_json
 from lanes.cli.target import Output, target_of
+from lanes.cli.usage import UsageError
 from lanes.config import LanesConfig
 from lanes.errors import LanesError
 from lanes.operate.history.descriptions import MAX_LENGTH
@@ -47,6 +48,16 @@ LogGroup = Annotated[
 ]
 
 
+def _refuse_run(name: str | None) -> None:
+    """Say where the messages of a run are listed: the table knows a member by its hash, not by its id."""
+    if name is not None:
+        problem = (
+            f"a run may have millions of messages, and a trace is of one. `lanes runs show {name}` counts them, and "
+            f"`lanes dead-letters list --run {name}` lists those that failed; then `lanes trace ID` traces one"
+        )
+        raise UsageError([problem], source="--run")
+
+
 def trace(
     context: typer.Context,
     wanted: Annotated[
@@ -60,6 +71,16 @@ def trace(
     log_file: Annotated[
         list[Path] | None,
         typer.Option(help="Search this log file and nothing else; may be repeated."),
+    ] = None,
+    _run: Annotated[
+        str | None,
+        typer.Option(
+            "--run",
+            hidden=True,
+            is_eager=True,
+            callback=_refuse_run,
+            help="Refused: a trace is of one message.",
+        ),
     ] = None,
 ) -> None:
     """

@@ -55,6 +55,16 @@ def test_a_trace_that_nobody_knows_ends_as_a_message_does(typed, log):
     assert typed("trace", "a" * 32, "--log-file", str(log)).returncode == 3
 
 
+@pytest.mark.parametrize("also", [[], ["order-7"]])
+def test_a_run_has_no_trace_and_the_error_says_where_its_messages_are(typed, also):
+    """Before a missing id is noticed."""
+    done = typed("trace", *also, "--run", "nov")
+
+    assert done.returncode == 2
+    assert "`lanes dead-letters list --run nov`" in done.stderr
+    assert "`lanes runs show nov`" in done.stderr
+
+
 @pytest.mark.parametrize(
     "line",
     [

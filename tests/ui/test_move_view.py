@@ -66,3 +66,39 @@ def test_read_only_shows_what_was_asked_for(reading, tab):
     expect(tab.locator("#overrides-title")).to_be_visible()
     expect(tab.get_by_text("No group is held.")).to_be_visible()
     assert tab.locator("main form, main button").count() == 0
+
+
+def test_a_run_is_prioritised_by_its_name(scene, writing, tab):
+    """In the lanes alone, whatever the form says of the outbox; the page knows the name from its runs."""
+    scene.follow("advent", total=40, done=1)
+    scene.follow("epiphany", total=1, done=1)
+    tab.goto(writing.url)
+    expect(tab.locator("#runs tbody")).to_contain_text("advent")
+    tab.goto(f"{writing.base}#move")
+    field, dialog = tab.locator("input[name=run]"), tab.locator("dialog")
+
+    field.focus()
+    expect(tab.locator("datalist#known-run option[value=advent]")).to_have_count(1)
+    field.fill("epiphany")
+    tab.get_by_role("button", name="Prioritise to").click()
+    expect(dialog.locator(".fault")).to_contain_text("the run 'epiphany' ended at")
+    dialog.get_by_role("button", name="Close").click()
+
+    field.fill("advent")
+    tab.locator("select[name=in]").select_option("outbox")
+    tab.get_by_role("button", name="Cancel …").click()
+    expect(dialog.locator(".fault")).to_contain_text("entries of an outbox belong to no run")
+    dialog.get_by_role("button", name="Close").click()
+
+    tab.locator("select[name=in]").select_option("both")
+    tab.get_by_role("button", name="Prioritise to").click()
+    expect(dialog).to_contain_text("run = advent")
+    expect(dialog).not_to_contain_text("Entries in the outbox")
+    dialog.locator("#act").click()
+    expect(dialog).to_contain_text("Done: Give waiting work priority 50")
+    (override,) = writing.ask("overrides")[1]["overrides"]
+    assert "run = advent" in override["filter"]
+    dialog.get_by_role("button", name="Close").click()
+    writing.ask(
+        "start", {"plan": writing.ask("plan", {"change": "withdraw", "override": override["id"]})[1]["plan"]}
+    )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from lanes.errors import AwsError
 from lanes.operate.history.audit import audited
 from lanes.operate.overrides.change import override_for, waiting
+from lanes.operate.runs import check_waiting
 from lanes.outbox.entry import WAITING
 from lanes.outbox.filter import EVERY_STATE, EntryFilter
 from lanes.outbox.operations import cancelled_by
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from lanes.operate.overrides.change import Change, LaneDepths, Overrides
     from lanes.outbox.operations import Operator, Preview
     from lanes.overrides import Override
+    from lanes.runs import RunTable
 
 
 TRIES = 3
@@ -45,6 +47,10 @@ class Queues(Protocol):
     @property
     def audit(self) -> AuditTrail:
         """The audit trail."""
+
+    @property
+    def runs(self) -> RunTable:
+        """The runs of messages."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,9 +125,12 @@ class Move:
         Count the messages that may change, and change nothing.
 
         Raises:
+            ConfigurationError: the run that the filter names does not exist, or it has ended.
             LanesError: the outbox or a queue could not be read.
         """
-        queues = self._queues
+        queues, run = self._queues, self._change.wanted.run
+        if queues is not None and run is not None:
+            check_waiting(queues.runs, run)
         return Found(
             entries=self._entries,
             preview=None if self._outbox is None else self._outbox.preview(self._entries),

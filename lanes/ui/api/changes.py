@@ -113,14 +113,19 @@ class ChangeRoutes:
         return Withdrawal(session=self._session, override_id=fields.required("override"))
 
     def _moving(self, fields: Fields, action: Action) -> Change:
-        wanted = MessageFilter(ids=tuple(fields.texts("ids")), **entries.conditions_of(fields))
+        run, place = fields.text("run"), fields.choice("in", PLACES)
+        wanted = MessageFilter(ids=tuple(fields.texts("ids")), run=run, **entries.conditions_of(fields))
         if wanted.chooses_all and not fields.flag("all"):
             raise ConfigurationError(
-                ["no filter is set; give an id, a kind, a group, a source or priorities"], source="move"
+                ["no filter is set; give an id, a kind, a group, a source, a run or priorities"],
+                source="move",
+            )
+        if run is not None and place == "outbox":
+            raise ConfigurationError(
+                ["entries of an outbox belong to no run; choose lanes, or leave out the run"], source="move"
             )
         priority = _priority(fields) if action is Action.PRIORITIZE else 0
         request = Request(action=action, wanted=wanted, priority=priority, why=fields.text("why") or "")
-        place = fields.choice("in", PLACES)
         return Moving(session=self._session, change=request, lanes=place != "outbox", outbox=place != "lanes")
 
 

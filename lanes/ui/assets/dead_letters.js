@@ -19,7 +19,7 @@ export function enter(main, { target, query }) {
     { name: "kind", title: "Kind", hint: "such as order.*", suggest: "kind" },
     { name: "group", title: "Group", suggest: "group" },
     { name: "reason", title: "Reason or error", hint: "a part of it", suggest: "error" },
-    { name: "run", title: "Run" },
+    { name: "run", title: "Run", suggest: "run" },
     { name: "since", title: "Dead-lettered", options: AGES },
   ], query, { submit: "List", onsubmit: look });
   main.append(

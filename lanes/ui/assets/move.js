@@ -36,6 +36,7 @@ function moving(target, query) {
     { name: "kind", title: "Kind", hint: "such as order.*", suggest: "kind" },
     { name: "group", title: "Group", hint: "such as acme-*", suggest: "group" },
     { name: "source", title: "Source" },
+    { name: "run", title: "Run", suggest: "run" },
     { name: "lowest", title: "From priority", kind: "number" },
     { name: "highest", title: "To priority", kind: "number" },
     { name: "in", title: "In", options: places },

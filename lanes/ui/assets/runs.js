@@ -2,6 +2,7 @@
 
 import { el, table } from "./dom.js";
 import { count, duration, moment, NOT_YET, rate, UNKNOWN } from "./format.js";
+import { remember } from "./known.js";
 
 const ENDS = [["done", "done"], ["dead_lettered", "dead letters"], ["cancelled", "cancelled"], ["expired", "expired"]];
 
@@ -17,6 +18,7 @@ export class Runs {
 
   show({ runs }) {
     this.panel.hidden = !runs.length;
+    remember("run", ...runs.map((row) => row.run));
     this.found.replaceChildren(table(COLUMNS, runs, { caption: "Runs" }));
   }
 

@@ -77,7 +77,8 @@ class Moving:
 
     @property
     def _has_entries(self) -> bool:
-        return self.outbox and self.session.has_outbox
+        # No entry belongs to a run.
+        return self.outbox and self.change.wanted.run is None and self.session.has_outbox
 
     def _title(self) -> str:
         if self.change.action is Action.CANCEL:
