@@ -1,7 +1,12 @@
-"""Bodies that are sent on: the same to the last character but for the members that change, and texts in them."""
+"""
+Bodies that are sent on: the same to the last character but for the members that change, and texts in them.
+
+Also the attributes of messages that are sent on.
+"""
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from typing import TYPE_CHECKING, Any
@@ -104,3 +109,22 @@ def path_problem(path: str) -> str:
 def _after_space(text: str, place: int) -> int:
     match = SPACE.match(text, place)
     return place if match is None else match.end()
+
+
+def sendable_attribute(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Turn an attribute of a Lambda event (lower-case keys) into one that SendMessage takes."""
+    sendable: dict[str, Any] = {"DataType": value["dataType"]}
+    # AWS: a type may have a suffix of your own, such as Binary.png (SQS, message attributes).
+    if value["dataType"].startswith("Binary"):
+        binary = value["binaryValue"]
+        sendable["BinaryValue"] = base64.b64decode(binary) if isinstance(binary, str) else binary
+    else:
+        sendable["StringValue"] = value["stringValue"]
+    return sendable
+
+
+def attribute_bytes(name: str, value: Mapping[str, Any]) -> int:
+    """Return what an attribute, as SendMessage takes it, adds to the size of its message."""
+    # AWS: name, type and value of an attribute count towards the size of a message (API_SendMessage).
+    content = value.get("BinaryValue") or value.get("StringValue", "").encode()
+    return len(name) + len(value["DataType"]) + len(content)

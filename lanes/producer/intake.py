@@ -1,8 +1,8 @@
 """
 The intake as a Lambda function: it forwards the messages of a queue to the lanes, and rings the bell for them.
 
-The body of a message stays as it is. Group and deduplication id do too, or come from declared places of the body: a
-repeat has the same ones, so the lane drops what it forwards again.
+Body and attributes of a message stay as they are. Group and deduplication id do too, or come from declared places of
+the body: a repeat has the same ones, so the lane drops what it forwards again.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import time
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from lanes.body import path_problem, text_at
+from lanes.body import attribute_bytes, path_problem, sendable_attribute, text_at
 from lanes.errors import ConfigurationError, MessageDecodeError
-from lanes.message import Message, size_bytes, sqs_id
+from lanes.message import CLAIMED_AT, Message, size_bytes, sqs_id
 from lanes.priority import Priority
 from lanes.producer.outgoing import Outgoing
 from lanes.producer.producer import Producer
@@ -168,4 +168,11 @@ def _item(index: int, record: Mapping[str, Any], rules: IntakeRules) -> Outgoing
         if deduplication_id
         else attributes.get("MessageDeduplicationId", own_id),
     )
-    return Outgoing(index=index, message=forwarded, body=body, size_bytes=size_bytes(body))
+    kept = {
+        name: sendable_attribute(value)
+        for name, value in record.get("messageAttributes", {}).items()
+        # The mark of a relay is about its own sending.
+        if name != CLAIMED_AT
+    }
+    size = size_bytes(body) + sum(attribute_bytes(*named) for named in kept.items())
+    return Outgoing(index=index, message=forwarded, body=body, size_bytes=size, attributes=kept)

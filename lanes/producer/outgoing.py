@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from lanes.fault_codes import Cause, cause_of, is_about_message
 from lanes.trace_context import xray_header
@@ -31,6 +31,7 @@ class Outgoing:
     alone: bool = False
     claimed_at: float | None = None
     run: str = ""
+    attributes: Mapping[str, Any] | None = None
 
     def entry(self, entry_id: str) -> SendEntry:
         """Return it as an entry of a batch call."""
@@ -42,6 +43,7 @@ class Outgoing:
             trace_header=xray_header(self.message.traceparent),
             claimed_at=self.claimed_at,
             run=self.run,
+            attributes=self.attributes,
         )
 
 
@@ -54,6 +56,7 @@ class SendEntry:
         trace_header: the tracing header of X-Ray.
         claimed_at: epoch seconds at which a relay claimed it in an outbox.
         run: the mark of the run that it belongs to; empty for none.
+        attributes: of a message that is sent on, as SendMessage takes them; None for none.
     """
 
     entry_id: str
@@ -63,6 +66,7 @@ class SendEntry:
     trace_header: str | None = None
     claimed_at: float | None = None
     run: str = ""
+    attributes: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

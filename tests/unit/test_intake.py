@@ -6,14 +6,14 @@ import pytest
 
 from lanes.errors import AwsError, ConfigurationError
 from lanes.mapping.event import sqs_record
-from lanes.message import Message
+from lanes.message import CLAIMED_AT, Message
 from lanes.producer.intake import Intake, IntakeRules
 from tests.support.sending import ACCEPT, LEAVE_OUT, REFUSE, FakeSqs, make_producer, queue_url
 
 ARN = "arn:aws:sqs:eu-central-1:123456789012:intake.fifo"
 
 
-def record(number, body, *, group="g", deduplication_id=None):
+def record(number, body, *, group="g", deduplication_id=None, message_attributes=None):
     """Give one record of the function's event."""
     return sqs_record(
         message_id=f"m{number}",
@@ -25,6 +25,7 @@ def record(number, body, *, group="g", deduplication_id=None):
             "MessageDeduplicationId": deduplication_id or f"d{number}",
         },
         queue_arn=ARN,
+        message_attributes=message_attributes,
     )
 
 
@@ -51,6 +52,36 @@ def test_messages_are_forwarded_as_they_are_to_the_lane_of_their_priority():
         (entry,) = sqs.queues[queue_url(lane)]
         assert (entry.body, entry.message_group_id) == (bodies[number], f"g{number}")
         assert entry.message_deduplication_id == f"d{number}"
+
+
+def test_the_attributes_of_a_sender_are_kept():
+    """All types, and without the mark of a relay, which is about its own sending."""
+    sqs = FakeSqs()
+    given = {
+        "tenant": {"dataType": "String", "stringValue": "Ünïcode"},
+        "count": {"dataType": "Number.int", "stringValue": "7"},
+        "picture": {"dataType": "Binary.png", "binaryValue": "AP8="},
+        CLAIMED_AT: {"dataType": "Number", "stringValue": "1"},
+    }
+
+    assert handled(sqs, record(0, "plain", message_attributes=given)) == []
+
+    (entry,) = sqs.queues[queue_url("MEDIUM")]
+    assert entry.attributes == {
+        "tenant": {"DataType": "String", "StringValue": "Ünïcode"},
+        "count": {"DataType": "Number.int", "StringValue": "7"},
+        "picture": {"DataType": "Binary.png", "BinaryValue": b"\x00\xff"},
+    }
+
+
+def test_attributes_count_towards_the_size_of_a_call():
+    """SQS would refuse all ten messages of a call above 1 MiB."""
+    sqs = FakeSqs()
+    half = {"a": {"dataType": "String", "stringValue": "x" * 600_000}}
+
+    assert handled(sqs, *(record(n, "b", group=f"g{n}", message_attributes=half) for n in range(2))) == []
+
+    assert [len(ids) for _, ids in sqs.calls] == [1, 1]
 
 
 @pytest.mark.parametrize("raw", ["plain text", "{}", '{"detail-type": "Object Created"}', body("high")])

@@ -9,6 +9,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
+from lanes.body import attribute_bytes, sendable_attribute
 from lanes.consumer.records import RawRecord
 from lanes.depth import LaneDepth
 from lanes.errors import AwsError
@@ -167,7 +168,9 @@ class LaneQueueCalls:
 
     def forward(self, lane: str, record: RawRecord, *, body: str, deduplication_id: str) -> None:
         """Send a record's body, as given, with its group and attributes to a lane."""
-        attributes: Any = {name: _sendable(value) for name, value in record.message_attributes.items()}
+        attributes: Any = {
+            name: sendable_attribute(value) for name, value in record.message_attributes.items()
+        }
         with aws_errors("SendMessage"):
             self._client.send_message(
                 QueueUrl=self._queues[lane].url,
@@ -209,7 +212,7 @@ def attributes_with(note: DeadLetterNote, lane: str, record: RawRecord) -> dict[
     """Return the original's attributes and the note, as far as they fit beside the body."""
     # The mark of a relay is about this sending: a redriven message starts over.
     named = ((name, value) for name, value in record.message_attributes.items() if name != CLAIMED_AT)
-    kept = {name: _sendable(value) for name, value in named}
+    kept = {name: sendable_attribute(value) for name, value in named}
     described = {
         **dataclasses.asdict(note),
         "error": note.error[:LONGEST_ERROR],
@@ -223,26 +226,18 @@ def attributes_with(note: DeadLetterNote, lane: str, record: RawRecord) -> dict[
     if len(kept) >= MOST_ATTRIBUTES:
         described["attributes"] = {name: _in_json(value) for name, value in kept.items()}
         kept = {}
-    room = LARGEST_BODY_BYTES - len(record.body.encode()) - sum(map(_size, kept.items()))
+    room = (
+        LARGEST_BODY_BYTES
+        - len(record.body.encode())
+        - sum(attribute_bytes(*named) for named in kept.items())
+    )
     # From the whole note to none: a dead letter must leave its lane even if no note fits beside it.
     least = {"reason": note.reason[:200], "lane": lane, "order": note.order}
     for shortened in (described, {**described, "error": ""}, least):
         attribute = {"DataType": "String", "StringValue": json.dumps(shortened)}
-        if _size((NOTE_ATTRIBUTE, attribute)) <= room:
+        if attribute_bytes(NOTE_ATTRIBUTE, attribute) <= room:
             return {**kept, NOTE_ATTRIBUTE: attribute}
     return kept
-
-
-def _sendable(value: Any) -> dict[str, Any]:
-    """Turn an attribute of a Lambda event (lower-case keys) into one that SendMessage takes."""
-    sendable: dict[str, Any] = {"DataType": value["dataType"]}
-    # AWS: a type may have a suffix of your own, such as Binary.png (SQS, message attributes).
-    if value["dataType"].startswith("Binary"):
-        binary = value["binaryValue"]
-        sendable["BinaryValue"] = base64.b64decode(binary) if isinstance(binary, str) else binary
-    else:
-        sendable["StringValue"] = value["stringValue"]
-    return sendable
 
 
 def _in_json(sendable: dict[str, Any]) -> dict[str, str]:
@@ -257,9 +252,3 @@ def attribute_in_note(noted: Mapping[str, str]) -> dict[str, Any]:
     if "BinaryValue" not in noted:
         return dict(noted)
     return {**noted, "BinaryValue": base64.b64decode(noted["BinaryValue"])}
-
-
-def _size(named: tuple[str, dict[str, Any]]) -> int:
-    name, value = named
-    content = value.get("BinaryValue") or value.get("StringValue", "").encode()
-    return len(name) + len(value["DataType"]) + len(content)

@@ -75,7 +75,7 @@ def _entry(entry: SendEntry) -> SendMessageBatchRequestEntryTypeDef:
         "MessageGroupId": entry.message_group_id,
         "MessageDeduplicationId": entry.message_deduplication_id,
     }
-    attributes: dict[str, MessageAttributeValueTypeDef] = {}
+    attributes: dict[str, MessageAttributeValueTypeDef] = dict(entry.attributes or ())
     if entry.claimed_at is not None:
         claimed_at = str(math.floor(entry.claimed_at * 1000))
         attributes[CLAIMED_AT] = {"DataType": "Number", "StringValue": claimed_at}
