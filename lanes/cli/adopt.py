@@ -95,6 +95,12 @@ def adopt(
     calls = operations.adopted(source, lane=lane, adoption=adoption)
     progress = _run(operations, calls, source, lane=lane, limit=limit, rate=rate)
     _say_staying(source, progress.failed | calls.staying)
+    delayed = operations.source(queue).delayed
+    if delayed:
+        say(
+            f"still delayed in {source.name}: about {delayed}; SQS hands them out within 15 minutes, repeat the "
+            "command then"
+        )
     show_one(
         target,
         {
@@ -103,7 +109,7 @@ def adopt(
             "adopted": progress.done,
             "without_group": len(calls.staying),
             "failed": len(progress.failed),
-            "left": progress.left,
+            "left": progress.left + delayed,
         },
     )
     if progress.failed:
@@ -130,6 +136,7 @@ def _planned(source: SourceQueue, lane: str, target: Target) -> dict[str, object
         "lane": lane,
         "waiting": source.waiting,
         "in_flight": source.in_flight,
+        "delayed": source.delayed,
         "max_receive_count": most,
     }
 

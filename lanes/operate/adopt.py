@@ -35,6 +35,7 @@ class SourceQueue:
     The queue from which messages are moved; the counts are approximate.
 
     Attributes:
+        delayed: messages that no reader gets before their delay ends, within 15 minutes.
         max_receive_count: receives after which SQS moves a message to the queue's dead-letter queue; None without one.
 
     """
@@ -45,6 +46,7 @@ class SourceQueue:
     is_fifo: bool
     waiting: int
     in_flight: int
+    delayed: int = 0
     max_receive_count: int | None = None
 
 

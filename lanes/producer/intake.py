@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ from lanes.producer.producer import Producer
 from lanes.retries import SILENCE, OutageLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from lanes.producer.report import UnsentMessage
 
@@ -120,11 +121,19 @@ class Intake:
         After a message that was not sent, the later ones of its group and lane stay too.
 
         Raises:
-            ConfigurationError: LANES_DEPLOYMENT is missing, or this or LANES_INTAKE is invalid; all messages stay.
+            ConfigurationError: LANES_DEPLOYMENT is missing, or this or LANES_INTAKE is invalid, or the event is not of
+                an SQS mapping; all messages stay.
         """
+        records = event.get("Records") if isinstance(event, Mapping) else None
+        if not isinstance(records, list) or not all(map(_is_of_sqs, records)):
+            problem = (
+                "the event is not a batch of SQS records; let the sender send to the queue of the intake, and map only "
+                "that to its function"
+            )
+            raise ConfigurationError([problem], source="event of the intake")
         self._producer = self._producer or Producer.from_env()
         rules = self._rules = self._rules or IntakeRules.from_env()
-        items = [_item(index, record, rules) for index, record in enumerate(event["Records"])]
+        items = [_item(index, record, rules) for index, record in enumerate(records)]
         report = self._producer.forward(items)
         for unsent in report.unsent:
             self._report(unsent)
@@ -145,6 +154,10 @@ class Intake:
                 unsent.lane,
                 outage.failures,
             )
+
+
+def _is_of_sqs(record: object) -> bool:
+    return isinstance(record, Mapping) and record.get("eventSource") == "aws:sqs"
 
 
 def _item(index: int, record: Mapping[str, Any], rules: IntakeRules) -> Outgoing:

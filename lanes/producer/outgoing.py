@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lanes.fault_codes import Cause, cause_of, is_about_message
+from lanes.message import Message
 from lanes.trace_context import xray_header
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lanes.message import Message
+
+def check_messages(messages: object) -> None:
+    """
+    Refuse what is not an iterable of messages before it is read.
+
+    Raises:
+        TypeError: it is one message, or nothing that can be iterated.
+    """
+    if isinstance(messages, Message) or not isinstance(messages, Iterable):
+        raise TypeError(
+            "send_many accepts an iterable of Message(kind=..., data=...), such as a list, not "
+            f"{'one Message' if isinstance(messages, Message) else repr(messages)}"
+        )
 
 
 @dataclass(slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from lanes.priority import PriorityRules, priority_to_send
 from lanes.producer.dispatch import Dispatch, Pacing
 from lanes.producer.later import LATEST, LATEST_OF_RUN, NO_SCHEDULER, LaterSender, call_of
 from lanes.producer.order import SendOrder
-from lanes.producer.outgoing import BatchSender, Outgoing
+from lanes.producer.outgoing import BatchSender, Outgoing, check_messages
 from lanes.producer.report import RefusedMessagesError, SendReport, SentMessage
 from lanes.scheduled import LARGEST_INPUT_BYTES
 from lanes.source import program_source
@@ -356,6 +356,7 @@ class Producer:
     ) -> list[Outgoing]:
         items: list[Outgoing] = []
         refusals: list[tuple[int, Message, MessageError]] = []
+        check_messages(messages)
         for index, message in enumerate(messages):
             if not isinstance(message, Message):
                 raise TypeError(

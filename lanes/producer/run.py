@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from lanes.errors import RunError
 from lanes.message import Message
+from lanes.producer.outgoing import check_messages
 from lanes.producer.report import PartialSendError, SentMessage
 from lanes.producer.seal import SEALING, MemberSet, check_head, open_run, seal
 
@@ -84,6 +85,7 @@ class Run:
             raise RunError(
                 f"the run {self.name!r} is not open; send in the block of `with producer.run(...) as run`"
             )
+        check_messages(messages)
         given, mark = list(messages), self._mark
         mark.check_room(len(self._members) + len(given))
         marked = [_marked(message, mark) for message in given]

@@ -77,7 +77,7 @@ def check_head(head: Head) -> None:
     Raises:
         RunError: one of them is wrong.
     """
-    if not NAME.fullmatch(head.name):
+    if not isinstance(head.name, str) or not NAME.fullmatch(head.name):
         raise RunError(
             f"the name of the run is {head.name!r}; it must have 1 to 100 letters, digits and ._:- and begin with "
             "a letter or digit"

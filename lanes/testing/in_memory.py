@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 from datetime import timedelta
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 from lanes.config import EngineName, LanesConfig
+from lanes.consumer import Consumer
 from lanes.outbox.entry import Positions
 from lanes.outbox.outbox import Outbox
 from lanes.producer import Pacing, Producer
@@ -30,7 +32,6 @@ from lanes.testing.stack import MemoryStack
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from lanes.consumer import Consumer
     from lanes.message import Message
     from lanes.outbox.store import RelayStore
     from lanes.priority import PriorityRules
@@ -136,6 +137,8 @@ class InMemoryLanes:
             entry_point: your `lambda_handler`, if it is a function of your own around this consumer: events go
                 through it. A `TypeError` ends the run if it returns nothing.
         """
+        if not isinstance(consumer, Consumer):
+            raise TypeError(f"serve takes a lanes.Consumer, not {consumer!r}")
         self._consumer, self._entry_point = consumer, entry_point
         self._invocations.forget_environments()
 
@@ -176,8 +179,11 @@ class InMemoryLanes:
 
         Raises:
             KeyError: there is no such lane.
+            TypeError: the body is not text.
 
         """
+        if not isinstance(body, str):
+            raise TypeError(f"body is {body!r}; SQS takes text, such as json.dumps(...)")
         entry = SendEntry(
             entry_id="0",
             body=body,
@@ -207,9 +213,12 @@ class InMemoryLanes:
 
         Raises:
             NeverIdleError: as for `run_until_idle`.
+            ValueError: the duration is negative, or not a timedelta or number.
 
         """
         seconds = duration.total_seconds() if isinstance(duration, timedelta) else duration
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < math.inf:
+            raise ValueError(f"duration is {duration!r}; it must be a timedelta or seconds, and not negative")
         end = self.clock.now + seconds
         self._runs.until(lambda: self.clock.now >= end, most_handlings=most_handlings, deadline=end)
         self.clock.advance_to(end)
@@ -223,8 +232,11 @@ class InMemoryLanes:
 
         Raises:
             NeverIdleError: as for `run_until_idle`.
+            TypeError: the condition can't be called.
 
         """
+        if not callable(condition):
+            raise TypeError(f"condition is {condition!r}; it must be a function, such as lambda: done")
         return self._runs.until(condition, most_handlings=most_handlings)
 
     @contextlib.contextmanager

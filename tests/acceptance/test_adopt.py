@@ -63,6 +63,22 @@ def test_a_preview_says_that_there_is_no_dead_letter_queue(typed, orders):
     assert ("none" in done.stdout, "unknown" in done.stdout) == (True, False)
 
 
+def test_delayed_messages_are_left_and_named(typed, client, main):
+    """Whoever deletes the empty queue would lose them."""
+    url = client("sqs").create_queue(QueueName="old-delayed")["QueueUrl"]
+    client("sqs").send_message(QueueUrl=url, MessageBody="now")
+    client("sqs").send_message(QueueUrl=url, MessageBody="later", DelaySeconds=900)
+    asked = ("adopt", "old-delayed", "--to", "MAIN", "--group", "all")
+
+    planned = typed.json(*asked, "--dry-run")
+    done = typed("--output", "json", *asked, "--yes")
+
+    assert (planned["waiting"], planned["delayed"]) == (1, 1)
+    assert (done.returncode, json.loads(done.stdout)["adopted"], json.loads(done.stdout)["left"]) == (0, 1, 1)
+    assert "still delayed in old-delayed: about 1; SQS hands them out within 15 minutes" in done.stderr
+    assert [one["Body"] for one in main()] == ["now"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [

@@ -10,6 +10,7 @@ import pytest
 
 from lanes import Consumer, DeadLetter, LanesConfig, Message, PriorityRules, Retry, current_priority
 from lanes.bell import RETURN_EVERY
+from lanes.errors import RunError
 from lanes.testing import InMemoryLanes, NeverIdleError, ProcessKilled
 from lanes.testing.invocations import INVOCATION
 from lanes.testing.runs import RunLimit
@@ -577,3 +578,29 @@ def test_a_handler_that_moves_the_clock_takes_no_second_of_its_own(seconds, expe
     lanes.run_until_idle()
 
     assert times[1] - times[0] == pytest.approx(expected, abs=0.03)
+
+
+@pytest.mark.parametrize("duration", [None, "5", -1, float("nan"), float("inf"), timedelta(seconds=-1)])
+def test_a_time_to_run_is_a_duration(duration):
+    """None else moves the clock."""
+    lanes = InMemoryLanes()
+    before = lanes.clock.now
+
+    with pytest.raises(ValueError, match="must be a timedelta or seconds, and not negative"):
+        lanes.run_for(duration)
+
+    assert lanes.clock.now == before
+
+
+def test_bad_input_of_a_test_is_named():
+    """With its value and what is allowed."""
+    lanes = InMemoryLanes()
+
+    with pytest.raises(TypeError, match=r"serve takes a lanes.Consumer, not None"):
+        lanes.serve(None)
+    with pytest.raises(RunError, match="the name of the run is None; it must have 1 to 100 letters"):
+        lanes.new_producer().run(None, expected=1)
+    with pytest.raises(TypeError, match="condition is True; it must be a function"):
+        lanes.run_until(True)
+    with pytest.raises(TypeError, match="body is "):
+        lanes.send_body("HIGH", {})

@@ -258,3 +258,13 @@ def test_a_message_that_sqs_refuses_itself_is_logged_each_time(caplog):
 
     (line,) = [one.getMessage() for one in caplog.records if one.name == "lanes.producer.intake"]
     assert "message m1 was not forwarded" in line
+
+
+@pytest.mark.parametrize(
+    "event",
+    [None, {}, {"Records": None}, {"Records": ["x"]}, {"Records": [{"EventSource": "aws:sns", "Sns": {}}]}],
+)
+def test_an_event_that_is_not_of_a_queue_is_refused(event):
+    """A topic that invokes the function itself, for example; its message must not count as forwarded."""
+    with pytest.raises(ConfigurationError, match="let the sender send to the queue of the intake"):
+        Intake(make_producer(FakeSqs())).handle(event)

@@ -120,3 +120,12 @@ def test_progress_is_reported_while_an_iterator_is_sent():
     )
 
     assert seen == [10, 20, 25]
+
+
+@pytest.mark.parametrize(
+    ("given", "named"), [(None, "not None"), (7, "not 7"), (Message(kind="a"), "not one Message")]
+)
+def test_many_messages_are_an_iterable(given, named):
+    """The error says what to give."""
+    with pytest.raises(TypeError, match=f"an iterable of Message.kind=..., data=....*, {named}"):
+        make_producer(FakeSqs()).send_many(given)

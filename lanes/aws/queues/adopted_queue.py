@@ -132,6 +132,7 @@ def find_source(client: SQSClient, queue: str, *, deployment: Deployment) -> Sou
         is_fifo=found.get("FifoQueue") == "true",
         waiting=int(found["ApproximateNumberOfMessages"]),
         in_flight=int(found["ApproximateNumberOfMessagesNotVisible"]),
+        delayed=int(found["ApproximateNumberOfMessagesDelayed"]),
         max_receive_count=int(policy["maxReceiveCount"]) if "maxReceiveCount" in policy else None,
     )
 
