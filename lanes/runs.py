@@ -126,6 +126,11 @@ class Counts:
         return self.done + self.dead_lettered + self.cancelled + self.expired + self.left
 
     @property
+    def ended(self) -> int:
+        """Number of members with an end."""
+        return self.members - self.left
+
+    @property
     def text(self) -> str:
         """The counts as an attribute of a node."""
         return ",".join(str(getattr(self, name)) for name in COUNTS)

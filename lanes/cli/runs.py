@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import sys
 import time
-from random import SystemRandom
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -115,7 +114,7 @@ def close(
 
 
 def _read(operations: Operations, name: str, *, exact: bool) -> Reading:
-    return read_progress(operations.runs, find_run(operations.runs, name), random=SystemRandom(), exact=exact)
+    return read_progress(operations.runs, find_run(operations.runs, name), exact=exact)
 
 
 def _follow(
@@ -135,9 +134,12 @@ def _follow(
         for reading in readings(lambda: _read(operations, name, exact=exact), every=every, within=within):
             rate.add(time.time(), reading.ended)
             text = _rate_text(reading, rate)
-            bar.update(task, total=reading.head.total, completed=reading.ended, rate=text)
-            of = "?" if reading.head.total is None else reading.head.total
-            line = f"{name} is {reading.head.state}: {reading.ended} of {of}"
+            error = f" ± {reading.errors.left:,}" if reading.errors.left else ""
+            bar.update(
+                task, total=reading.head.total, completed=reading.ended, rate=f"{error} {text}".strip()
+            )
+            of = "?" if reading.head.total is None else f"{reading.head.total:,}"
+            line = f"{name} is {reading.head.state}: {reading.ended:,}{error} of {of}"
             if not is_terminal and line != said:
                 said = line
                 say(f"{line}, {text}" if text else line)
@@ -155,6 +157,13 @@ def _rate_text(reading: Reading, rate: RunRate) -> str:
 
 def _show(target: Target, reading: Reading, rate: RunRate) -> None:
     row = row_of(reading, rate)
+    if target.output is Output.TABLE:
+        errors = row.pop("errors")
+        row |= {
+            name: f"{row[name]:,} ± {error:,}"
+            for name, error in errors.items()
+            if error and row[name] is not None
+        }
     # People read an unknown ETA as one that is still to come; programs find every key.
     if reading.is_over and target.output is Output.TABLE:
         del row["eta"]

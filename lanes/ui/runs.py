@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import threading
 import time
-from random import SystemRandom
 from typing import TYPE_CHECKING, Any
 
 from lanes.operate.runs import MOST_READ, RunRate, rate_so_far, read_progress, row_of
@@ -51,7 +50,6 @@ class RunReadings:
         self._session = session
         self._clock = clock
         self._lock = threading.Lock()
-        self._random = SystemRandom()
         self._known: dict[tuple[str, float], _Known] = {}
 
     def read(self) -> list[dict[str, Any]]:
@@ -72,7 +70,7 @@ class RunReadings:
         known = self._known.get((head.name, head.opened_at))
         if known is not None and known.head == head and now < known.until:
             return known
-        reading = read_progress(self._session.operations.runs, head, random=self._random)
+        reading = read_progress(self._session.operations.runs, head)
         if known is None or reading.is_over:
             rate = rate_so_far(reading, now)
         else:

@@ -235,3 +235,28 @@ def test_a_change_of_a_run_that_has_ended_is_refused(typed, desk, monkeypatch, v
         r"run 'nov' ended at \d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ, so none of its messages waits", done.stderr
     )
     assert "`lanes dead-letters list --run nov`" in done.stderr
+
+
+@pytest.mark.parametrize("verb", ["show", "watch"])
+def test_a_large_run_is_a_sample_with_its_errors_and_exact_on_demand(typed, desk, monkeypatch, verb):
+    """For people beside each count, for programs in `errors`."""
+    monkeypatch.setattr("lanes.operate.runs.MOST_READ", 10)
+    with desk.lanes.producer.run("nov", expected=800) as run:
+        run.send_many(Message(kind="statement", data=n, id=f"s-{n}") for n in range(800))
+    desk.lanes.run_until(lambda: len(desk.lanes.journal.handled) >= 300)
+    more = ["--timeout", "0s"] if verb == "watch" else []
+
+    sample = json.loads(typed("--output", "json", "runs", verb, "nov", *more).stdout)
+    exact = json.loads(typed("--output", "json", "runs", verb, "nov", *more, "--exact").stdout)
+    shown = typed("runs", verb, "nov", *more)
+
+    assert (sample["exact"], exact["exact"]) == (False, True)
+    assert abs(sample["done"] - exact["done"]) <= sample["errors"]["done"] < 400
+    assert set(exact["errors"].values()) == {0}
+    assert sample["done"] + sample["left"] == exact["done"] + exact["left"] == 800
+    assert re.search(
+        rf"^ *done +{sample['done']} ± {sample['errors']['done']} *$", shown.stdout, re.MULTILINE
+    )
+    assert "errors" not in shown.stdout
+    if verb == "watch":
+        assert f"nov is sealed: {sample['done']} ± {sample['errors']['left']} of 800" in shown.stderr

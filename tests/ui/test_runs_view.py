@@ -70,6 +70,7 @@ def test_a_run_whose_total_is_not_known_and_a_sample_say_so(rows, tab):
         "cancelled": 0,
         "expired": 0,
         "exact": False,
+        "errors": {"done": 90, "dead_lettered": 12, "cancelled": 0, "expired": 0, "left": 95},
         "rate": None,
     }
     run |= {"eta": None, "opened_at": 1.0, "over_at": None, "state": "open"}
@@ -85,6 +86,6 @@ def test_a_run_whose_total_is_not_known_and_a_sample_say_so(rows, tab):
     )
 
     assert [text[3:7] for text in texts] == [
-        ["not yet", "≈ 1,000", "≈ 0", "not yet"],
-        ["4,000", "≈ 1,000", "≈ 0", "≈ 3,000"],
+        ["not yet", "1,000 ± 90", "0 ± 12", "not yet"],
+        ["4,000", "1,000 ± 90", "0 ± 12", "3,000 ± 95"],
     ]

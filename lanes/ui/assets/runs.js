@@ -30,12 +30,16 @@ export class Runs {
 
 const CHIPS = { ended: "good", closed: "warn" };
 const ended = (row) => ENDS.reduce((sum, [end]) => sum + row[end], 0);
-const counted = (row, value) => (value === null ? NOT_YET : `${row.exact ? "" : "≈ "}${count(value)}`);
+/** A count, and where it is estimated how far it may be off. */
+function counted(row, name) {
+  if (row[name] === null) return NOT_YET;
+  return `${count(row[name])}${row.errors[name] ? ` ± ${count(row.errors[name])}` : ""}`;
+}
 
 /** The ends as parts of the total; before that is known there is nothing to measure them by. */
 function bar(row) {
   const parts = ENDS.filter(([end]) => row.total && row[end]);
-  const words = parts.map(([end, title]) => `${counted(row, row[end])} ${title}`).join(", ") || "no end is recorded";
+  const words = parts.map(([end, title]) => `${counted(row, end)} ${title}`).join(", ") || "no end is recorded";
   const label = row.total === null ? "its total is not known yet" : `${words}, of ${count(row.total)}`;
   return el("span", { class: "progress", role: "img", "aria-label": label, title: label }, parts.map(([end]) => {
     const fill = el("i", { class: end });
@@ -45,7 +49,7 @@ function bar(row) {
 }
 
 function dead(row) {
-  const text = counted(row, row.dead_lettered);
+  const text = counted(row, "dead_lettered");
   return row.dead_lettered ? el("a", { href: `#dead-letters?${new URLSearchParams({ run: row.run })}` }, text) : text;
 }
 
@@ -54,9 +58,9 @@ const COLUMNS = [
   { title: "state", cell: (row) => el("span", { class: `chip ${CHIPS[row.state] ?? ""}` }, row.state) },
   { title: "progress", value: (row) => (row.total ? ended(row) / row.total : 0), cell: bar },
   { title: "total", kind: "number", cell: (row) => (row.total === null ? NOT_YET : count(row.total)) },
-  { title: "done", kind: "number", cell: (row) => counted(row, row.done) },
+  { title: "done", kind: "number", cell: (row) => counted(row, "done") },
   { title: "dead letters", kind: "number", cell: dead },
-  { title: "left", kind: "number", cell: (row) => counted(row, row.left) },
+  { title: "left", kind: "number", cell: (row) => counted(row, "left") },
   { title: "a second", kind: "number", hint: "Ends in the last minute; of a run that is over, in all of its time", cell: (row) => rate(row.rate) },
   { title: "time left", kind: "number", value: (row) => row.eta ?? Infinity, cell: (row) => (row.eta === null ? UNKNOWN : duration(row.eta)) },
   { title: "opened", kind: "when", value: (row) => row.opened_at, cell: (row) => moment(row.opened_at) },
