@@ -11,6 +11,7 @@ from lanes.config.settings import MAX_RECEIVES
 from lanes.consumer import telemetry as report
 from lanes.consumer.handlers import HandlerContext
 from lanes.consumer.signals import Yielded, deciding
+from lanes.consumer.values import value
 from lanes.events import Event
 from lanes.metrics import Metric
 from lanes.priority import CURRENT_PRIORITY
@@ -35,7 +36,7 @@ class NamedAsFailedError(Exception):
     """The batch handler named this message as failed, without an error."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Call:
     """
     Records that one call of a handler handles, in their order, with their decoded work.

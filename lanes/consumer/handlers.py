@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lanes.consumer.decoders import Decoders
 from lanes.consumer.event_loop import HandlerLoop
+from lanes.consumer.values import value
 from lanes.data import DataReader, data_reader
 from lanes.errors import DuplicateHandlerError, MessageDecodeError, UnknownKindError
 from lanes.message import Message
@@ -120,7 +121,7 @@ class Registered:
         return result
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class Work:
     """
     A decoded record, with its handler or a `refusal` that says why it has none. A raw body has the SQS id.

@@ -11,6 +11,7 @@ import enum
 from collections import OrderedDict, defaultdict
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
+from lanes.consumer.values import value
 from lanes.errors import AwsError
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class Park(enum.StrEnum):
     REST = "rest"  # a backoff, or a yield delay that limits receives: returns by itself only
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class Entry:
     """
     The ledger's entry of one message in one lane.

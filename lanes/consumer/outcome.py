@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from lanes.config.lane_tables import LONGEST_VISIBILITY
 from lanes.config.settings import MAX_RECEIVES
 from lanes.consumer.ledger import Ending, Entry
+from lanes.consumer.values import value
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -51,7 +52,7 @@ class Reason(enum.StrEnum):
     DIVERTED = "diverted"  # an override or a hold could not be applied yet
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """
     What becomes of one record.

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
+from lanes.consumer.values import value
 from lanes.errors import ConfigurationError
 from lanes.message import CLAIMED_AT, OVERLAP, RUN, SKIP, size_bytes
 
@@ -150,7 +151,7 @@ def _value_bytes(value: Mapping[str, Any]) -> int:
     return len(base64.b64decode(binary) if isinstance(binary, str) else binary)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class Batch:
     """
     Records of one lane, those of each group in the order in which they were sent.
@@ -177,7 +178,7 @@ class Batch:
         return self.seconds_left < SETTLING
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class Invocation:
     """
     One invocation.

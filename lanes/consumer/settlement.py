@@ -18,6 +18,7 @@ from lanes.consumer import telemetry as report
 from lanes.consumer.ledger import CachedLedger, Ending, Entry, Park
 from lanes.consumer.outcome import Delays, Outcome, Outcomes, Reason, shortest_delay
 from lanes.consumer.records import BEYOND, SETTLING, Batch, RawRecord
+from lanes.consumer.values import value
 from lanes.errors import AwsError
 from lanes.events import Event
 from lanes.holds import order_of
@@ -44,7 +45,7 @@ def visibility_in_hand(seconds_left: float) -> int:
     return math.ceil(max(0.0, seconds_left) + BEYOND)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class VisibilityChange:
     """A new visibility timeout in seconds, counted from the call, for one receipt handle."""
 

@@ -18,6 +18,7 @@ from concurrent import futures
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from lanes.config.settings import LARGEST_BATCH
+from lanes.consumer.values import value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -33,7 +34,7 @@ T_co = TypeVar("T_co", covariant=True)
 _NOTHING = contextlib.nullcontext()
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class Proceed:
     """
     The next record may start.

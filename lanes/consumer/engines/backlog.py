@@ -14,6 +14,7 @@ import math
 from typing import TYPE_CHECKING
 
 from lanes.bell import MARGIN
+from lanes.consumer.values import value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -108,7 +109,7 @@ class HeldBacklog:
         self.stranded = max(0, self.stranded - received_by(self.stranded_at))
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class LaneBacklog:
     """A higher lane's records that wait for a slot, and the slots that it has already."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import defaultdict
 from typing import TYPE_CHECKING, Protocol
 
@@ -13,6 +12,7 @@ from lanes.consumer.engines.backlog import (
     VisibleBacklog,
 )
 from lanes.consumer.ledger import TRUSTED, CachedLedger
+from lanes.consumer.values import value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -30,7 +30,7 @@ class DepthReader(Protocol):
         """Return the counts now."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class LaneAbove:
     """A lane with priority over the asking one, and whether that was known without a reading."""
 

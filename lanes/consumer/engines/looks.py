@@ -12,6 +12,7 @@ from lanes.config.settings import LARGEST_BATCH
 from lanes.consumer import telemetry as report
 from lanes.consumer.records import RawRecord, oldest_first
 from lanes.consumer.settlement import visibility_in_hand
+from lanes.consumer.values import value
 from lanes.errors import AwsError
 from lanes.events import Event
 from lanes.overrides import OVERRIDES_AGE
@@ -53,7 +54,7 @@ class ReceivingQueues(Protocol):
         """Return the approximate counts of a lane's queue."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class Look:
     """The answer of one lane to `calls` receives for `asked` records, of so many seconds each, or their error."""
 
