@@ -444,10 +444,13 @@ def _time(event: Mapping[str, Any], key: str) -> datetime | None:
     """Read a time, which is optional in CloudEvents."""
     if (value := event.get(key)) is None:
         return None
+    text = value if isinstance(value, str) else ""
     try:
-        # RFC 3339 allows t and z in small letters, and a leap second, which Python doesn't know.
-        text = value.upper() if isinstance(value, str) else ""
-        time = datetime.fromisoformat(LEAP_SECOND.sub(":59", text))
-    except ValueError as error:
-        raise MessageDecodeError(f"{key} is {_cut(value)}; it must be an RFC 3339 time") from error
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        try:
+            # RFC 3339 allows t and z in small letters, and a leap second, which Python doesn't know.
+            time = datetime.fromisoformat(LEAP_SECOND.sub(":59", text.upper()))
+        except ValueError as error:
+            raise MessageDecodeError(f"{key} is {_cut(value)}; it must be an RFC 3339 time") from error
     return time if time.tzinfo is not None else time.replace(tzinfo=UTC)

@@ -132,7 +132,6 @@ class Work:
     handler: Registered | None
     argument: Message | RawRecord | None
     id: str
-    effect_id: str
     kind: str = ""
     priority: int | None = None
     trace: TraceContext | None = None
@@ -145,6 +144,11 @@ class Work:
         """The time after which no handler gets it, in epoch seconds; infinite if there is none."""
         expires = self.argument.expires if isinstance(self.argument, Message) else None
         return math.inf if expires is None else expires.timestamp()
+
+    @property
+    def effect_id(self) -> str:
+        """The id under which its effect is claimed: the message's identity."""
+        return self.argument.identity if isinstance(self.argument, Message) else self.id
 
     @property
     def resource(self) -> str:
@@ -221,7 +225,6 @@ class Handlers:
                 handler=raw,
                 argument=record,
                 id=record.message_id,
-                effect_id=record.message_id,
                 trace=TraceContext.of_xray_header(header),
                 refusal="" if raw else record.problem or str(error),
             )
@@ -241,7 +244,6 @@ class Handlers:
             handler=handler,
             argument=message,
             id=message.id,
-            effect_id=message.identity,
             kind=message.kind,
             priority=message.priority,
             trace=trace,

@@ -124,6 +124,11 @@ class Outcomes:
     _lost: Collection[str] = ()
     _decided: dict[str, Outcome] = dataclasses.field(default_factory=dict)
     _behind: dict[str, Outcome] = dataclasses.field(default_factory=dict)
+    _undecided: dict[str, RawRecord] = dataclasses.field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin with all records undecided."""
+        self._undecided = {record.message_id: record for record in self._records}
 
     def __getitem__(self, record: RawRecord) -> Outcome:
         known = self._decided.get(record.message_id)
@@ -144,6 +149,7 @@ class Outcomes:
         if record.message_id in self._decided:
             return
         self._decided[record.message_id] = outcome
+        self._undecided.pop(record.message_id, None)
         if outcome.is_kept:
             is_yield = outcome.ending is Ending.YIELDED
             self.has_yielded |= is_yield
@@ -160,7 +166,7 @@ class Outcomes:
     @property
     def undecided(self) -> list[RawRecord]:
         """The records that are not decided."""
-        return [record for record in self._records if record.message_id not in self._decided]
+        return list(self._undecided.values())
 
     def behind(self, record: RawRecord) -> Outcome | None:
         """Return the outcome of a record if an earlier one of its group stays, or may be with another invocation."""

@@ -142,7 +142,7 @@ class Settlement:
 
     def is_recorded(self, lane: Lane, record: RawRecord, end: str) -> bool:
         """Record the end of a run's member, twice if need be; whether it may leave its queue."""
-        if not record.run or self.ends is None:
+        if self.ends is None or not record.run:
             return True
         ids: dict[str, Any] = {"lane": lane.name, "message_id": record.message_id}
         record_end = partial(self.ends().record_of, record, end)

@@ -104,26 +104,21 @@ class GuardedTelemetry:
     """
 
     def __init__(self, telemetry: Telemetry, clock: Callable[[], float]) -> None:
-        self._to = telemetry
+        self._problem = telemetry.problem
         self._clock = clock
+        self.begin = _changes_nothing(telemetry.begin)
+        self.event = _changes_nothing(telemetry.event)
+        self.count = _changes_nothing(telemetry.count)
+        self.milliseconds = _changes_nothing(telemetry.milliseconds)
+        self.end = _changes_nothing(telemetry.end)
         # By time alone, as calls that succeed now and then would let every other failure begin an outage.
         self._outages = OutageLog(over_after=SILENCE)
-
-    @_changes_nothing
-    def begin(self, lane: str, context: Any) -> None:
-        """Start an invocation for one lane."""
-        self._to.begin(lane, context)
-
-    @_changes_nothing
-    def event(self, name: str, /, **fields: Any) -> None:
-        """Report an event."""
-        self._to.event(name, **fields)
 
     @_changes_nothing
     def problem(self, name: str, /, **fields: Any) -> None:
         """Report an error; of failed calls alike, the first one, one a minute, and each that names a receive."""
         if name in NO_CALLS:
-            self._to.problem(name, **fields)
+            self._problem(name, **fields)
             return
         error = sys.exception()
         cause = error.code if isinstance(error, AwsError) else type(error).__name__
@@ -136,22 +131,7 @@ class GuardedTelemetry:
             if outage.failures > 1:
                 numbers = {"since": outage.since, "failures": outage.failures}
                 fields |= {"cause": cause, "reason": reason, **numbers}
-            self._to.problem(name, **fields)
-
-    @_changes_nothing
-    def count(self, metric: Metric | str, value: float = 1) -> None:
-        """Add to a count."""
-        self._to.count(metric, value)
-
-    @_changes_nothing
-    def milliseconds(self, metric: Metric, value: float) -> None:
-        """Report a duration."""
-        self._to.milliseconds(metric, value)
-
-    @_changes_nothing
-    def end(self) -> None:
-        """Send the figures."""
-        self._to.end()
+            self._problem(name, **fields)
 
 
 def _identity(lane: Lane, record: RawRecord, work: Work) -> dict[str, Any]:

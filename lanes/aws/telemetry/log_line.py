@@ -40,6 +40,7 @@ def _text(value: object) -> str:
         return f"a {type(value).__name__} without text"
 
 
+_KEEPS_ON = contextlib.suppress(OSError)
 _encode = json.JSONEncoder(default=_text, ensure_ascii=False, separators=(",", ":")).encode
 _NAMES = {logging.INFO: "INFO", logging.WARNING: "WARNING", logging.ERROR: "ERROR"}
 _FORMS: dict[type, Callable[[Any], str]] = {str: encode_basestring, int: repr, float: repr}
@@ -116,7 +117,7 @@ class LogLines:
         # One write for text and line end, so that the lines of threads never mix. Half of a surrogate pair, which JSON
         # can have in an id and UTF-8 can't, is written as JSON escapes it. A closed pipe or full disk ends neither the
         # relay nor `lanes work`.
-        with contextlib.suppress(OSError):
+        with _KEEPS_ON:
             self._stream.write(line.encode("utf-8", "backslashreplace"))
             self._stream.flush()
 
