@@ -103,7 +103,9 @@ class PartitionWriter:
     def abandoned_on_error(self) -> Iterator[None]:
         """End the session where the block fails; the plan's `finish` ends it otherwise."""
         try:
-            yield
+            # Tasks may share the seal.
+            with python_errors():
+                yield
         except BaseException as error:
             summary = self.written.abandon(first_line(error))
             if isinstance(error, WriteFailedError):

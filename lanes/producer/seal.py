@@ -7,8 +7,8 @@ import random
 import threading
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from itertools import count
+from itertools import count, groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from lanes.errors import AwsError, RunError
@@ -27,6 +27,9 @@ T = TypeVar("T")
 SEALING = 8
 """Chunks that are sealed at the same time: 5 ms each, one after the other a million members would take two minutes."""
 
+DIGESTS = 1 << 256
+"""Number of digests of members."""
+
 
 class Members(Protocol):
     """The members of a run."""
@@ -36,9 +39,6 @@ class Members(Protocol):
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         """Return chunk and fingerprint of each, in this order."""
-
-    def of(self, chunk: int) -> frozenset[bytes]:
-        """Return the fingerprints of a chunk; called by several threads."""
 
 
 class MemberSet:
@@ -64,10 +64,6 @@ class MemberSet:
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         """Return chunk and fingerprint of each, in this order."""
         return ((index, one) for index in sorted(self._found) for one in sorted(self._found[index]))
-
-    def of(self, chunk: int) -> frozenset[bytes]:
-        """Return the fingerprints of a chunk."""
-        return frozenset(self._found.get(chunk, ()))
 
 
 def check_head(head: Head) -> None:
@@ -125,38 +121,118 @@ def seal(
         RunError: the run has other members, too many, or was closed.
         AwsError: a call failed.
     """
-    mark.check_room(len(members))
-    patiently = partial(_tried, pause)
-    if not patiently(lambda: table.fix_members(mark.name, total=len(members), members=_digest(members))):
-        head = table.head(mark.name)
+    fix_members(table, mark, total=len(members), digest=digest(members), pause=pause)
+    chunks = chunks_of(members, range(mark.chunks))
+    seal_chunks(table, mark, chunks, announce=announce, concurrency=concurrency, pause=pause)
+    end_seal(table, mark, pause=pause)
+
+
+def fix_members(
+    table: RunTable, mark: Mark, *, total: int, digest: int, pause: Callable[[float], object] | None = None
+) -> None:
+    """
+    Fix the members of a run, the first step of its seal; those that are fixed already are no error.
+
+    Args:
+        table: the items of runs.
+        mark: the mark of the run.
+        total: the number of its members.
+        digest: that of all of them.
+        pause: as in `seal`.
+
+    Raises:
+        RunError: the run has other members, too many, or was closed.
+        AwsError: a call failed.
+    """
+    mark.check_room(total)
+    if not _tried(pause, lambda: table.fix_members(mark.name, total=total, members=f"{digest:064x}")):
+        head = _tried(pause, lambda: table.head(mark.name))
         state = f"{head.state.value}, with {head.total} members" if head else "gone"
-        raise RunError(f"the run {mark.name!r} can't be sealed with {len(members)} members: it is {state}")
+        raise RunError(f"the run {mark.name!r} can't be sealed with {total} members: it is {state}")
+
+
+def seal_chunks(
+    table: RunTable,
+    mark: Mark,
+    chunks: Iterable[tuple[int, frozenset[bytes]]],
+    *,
+    announce: Callable[[Message], object],
+    concurrency: int = SEALING,
+    pause: Callable[[float], object] | None = None,
+) -> None:
+    """
+    Write the members into chunks of a run whose members are fixed; repeat it as you like, and with other chunks beside.
+
+    Args:
+        table: the items of runs.
+        mark: the mark of the run.
+        chunks: index and members of each; they are taken one after the other, by several threads.
+        announce: as in `seal`.
+        concurrency: as in `seal`.
+        pause: as in `seal`.
+
+    Raises:
+        RunError: a chunk has other members.
+        AwsError: a call failed.
+    """
     ends = Ends(table=table, announce=announce)
 
-    def seal_chunk(index: int) -> None:
-        mine = members.of(index)
-        patiently(lambda: _seal_chunk(table, mark, ends, index, mine))
+    def seal_chunk(index: int, members: frozenset[bytes]) -> None:
+        _tried(pause, lambda: _seal_chunk(table, mark, ends, index, members))
 
     if concurrency == 1:
-        for index in range(mark.chunks):
-            seal_chunk(index)
+        for chunk in chunks:
+            seal_chunk(*chunk)
     else:
-        _in_threads(seal_chunk, range(mark.chunks), concurrency)
-    patiently(lambda: table.sealed(mark.name))
+        _in_threads(seal_chunk, chunks, concurrency)
 
 
-def _in_threads(seal_chunk: Callable[[int], None], chunks: Iterable[int], concurrency: int) -> None:
+def end_seal(table: RunTable, mark: Mark, *, pause: Callable[[float], object] | None = None) -> None:
+    """Note that every chunk is sealed, the last step; raises `AwsError`."""
+    _tried(pause, lambda: table.sealed(mark.name))
+
+
+def chunks_of(members: Iterable[tuple[int, bytes]], indexes: range) -> Iterator[tuple[int, frozenset[bytes]]]:
+    """Return the members of each of the chunks, from all of theirs in this order; one without any has none."""
+    found = groupby(members, key=itemgetter(0))
+    index, mine = next(found, (None, ()))
+    for chunk in indexes:
+        if chunk == index:
+            yield chunk, frozenset(fingerprint for _, fingerprint in mine)
+            index, mine = next(found, (None, ()))
+        else:
+            yield chunk, frozenset()
+
+
+def digest(members: Iterable[tuple[int, bytes]]) -> int:
+    """
+    Return a digest of members in the order of chunk and fingerprint.
+
+    That of all chunks is the sum of those of its parts modulo `DIGESTS`, whoever has computed them.
+    """
+    total = 0
+    for index, mine in groupby(members, key=itemgetter(0)):
+        text = index.to_bytes(8, "big") + b"".join(fingerprint for _, fingerprint in mine)
+        total += int.from_bytes(hashlib.sha256(text).digest(), "big")
+    return total % DIGESTS
+
+
+def _in_threads(
+    seal_chunk: Callable[[int, frozenset[bytes]], None],
+    chunks: Iterable[tuple[int, frozenset[bytes]]],
+    concurrency: int,
+) -> None:
     """Seal chunks in threads, which take one after the other: a run may have a hundred million."""
     left, lock, failed = iter(chunks), threading.Lock(), threading.Event()
 
     def work() -> None:
         while not failed.is_set():
-            with lock:
-                index = next(left, None)
-            if index is None:
-                return
             try:
-                seal_chunk(index)
+                with lock:
+                    chunk = next(left, None)
+                if chunk is None:
+                    return
+                seal_chunk(*chunk)
             except BaseException:
                 failed.set()
                 raise
@@ -184,14 +260,3 @@ def _tried(pause: Callable[[float], object] | None, call: Callable[[], T]) -> T:
                 raise
             pause(policy.delay(tries, random.random()))  # noqa: S311 - a delay
     raise AssertionError("unreachable")
-
-
-def _digest(members: Members) -> str:
-    """Return a digest of all members, whatever the order in which they were sent."""
-    total, last = hashlib.sha256(), -1
-    for index, fingerprint in members:
-        if index != last:
-            total.update(index.to_bytes(8, "big"))
-            last = index
-        total.update(fingerprint)
-    return total.hexdigest()

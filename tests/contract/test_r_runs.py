@@ -6,7 +6,7 @@ import pytest
 
 from lanes import Message
 from lanes.errors import AwsError, RunError
-from lanes.producer.seal import MemberSet, seal
+from lanes.producer.seal import seal_chunks
 from lanes.runs import MOST_CHUNKS, Counts, End, Head, Mark, State, place
 from tests.support.followed import FAULTS, KIND, NAME, OVER, Followed
 from tests.support.memory import aws_error
@@ -206,19 +206,19 @@ def test_a_seal_takes_one_chunk_after_the_other():
     """And none after a failure. All chunks of a run for a billion messages, in a queue for the threads, took 23 GB."""
     mark, asked = Mark(NAME, MOST_CHUNKS), []
 
-    class Members(MemberSet):
-        def of(self, chunk):
-            asked.append(chunk)
-            if len(asked) == 100 or len(asked) > 5_000:
+    def chunks():
+        for index in range(mark.chunks):
+            asked.append(index)
+            if index == 100 or index > 5_000:
                 raise aws_error()
-            return frozenset()
+            yield index, frozenset()
 
     run = Followed("mappings")
     table = run.world.runs
     table.open_run(Head(name=NAME, chunks=MOST_CHUNKS))
 
     with pytest.raises(AwsError):
-        seal(table, mark, Members(mark.chunks), announce=None)
+        seal_chunks(table, mark, chunks(), announce=None)
 
     assert len(asked) < 150
 

@@ -14,7 +14,10 @@ from lanes.errors import RunError
 from lanes.message import RUN, Message
 from lanes.runs import End, Ends, Mark, State
 from lanes.testing.on_moto import create_ledger
+from spark_jobs import following
 from spark_jobs.enqueue import parser, run
+from spark_jobs.failures import WriteFailedError
+from spark_jobs.following import SharedSeal
 from spark_jobs.partitions import PartitionWriter, write_partitions
 from spark_jobs.source import LanesDataSource, LanesWriter
 
@@ -199,3 +202,105 @@ def test_a_stream_is_refused(spark, lanes, told, follow, tmp_path):
     with pytest.raises(StreamingQueryException, match="a stream has no end"):
         start(table.writeStream.foreachBatch(lambda batch, _: write_partitions(batch, options)), "three")
     assert lanes.waiting() == 0
+
+
+class KilledSeal(SharedSeal):
+    """Each of its tasks is killed at its first attempt, when it has sealed two chunks."""
+
+    def write(self, share, lists, counted):
+        """Write the members of a share."""
+        if TaskContext.get().attemptNumber() == 0:
+            everything = following.chunks_of
+
+            def two_of(members, indexes):
+                yield from list(everything(members, indexes))[:2]
+                os.kill(os.getpid(), signal.SIGKILL)
+
+            following.chunks_of = two_of
+        super().write(share, lists, counted)
+
+
+class RefusedSeal(SharedSeal):
+    """The tasks of its second share fail whenever they are tried."""
+
+    def write(self, share, lists, counted):
+        """Write the members of a share."""
+        if share == 1:
+            raise RunError("no answer")
+        super().write(share, lists, counted)
+
+
+@pytest.fixture
+def shared(monkeypatch, spark, lanes, follow):
+    """
+    Write sixty messages in three partitions, whose seal tasks share: twenty each, in 40 chunks, some without a member.
+
+    `by` is the class of the seal; None leaves it to the driver.
+    """
+
+    def write(by=SharedSeal):
+        monkeypatch.setattr(following, "SHARED_FROM", 10**9 if by is None else 1)
+        monkeypatch.setattr(following, "SHARE", 20)
+        monkeypatch.setattr(following, "SharedSeal", by)
+        table = numbered(spark, 60, partitions=3)
+        return write_partitions(table, lanes.options(**follow | {"expected": "1600"}))
+
+    return write
+
+
+@pytest.mark.parametrize("seal", [SharedSeal, KilledSeal])
+def test_tasks_share_the_seal(told, shared, seal):
+    """Each has a range of the chunks; one that is killed is tried again."""
+    assert shared(seal)["members"] == 60
+
+    head = told.runs.head("spring")
+    assert (head.state, head.total, head.chunks) == (State.SEALED, 60, 40)
+    told.work()
+    assert [(one.kind, one.data["done"]) for one in told.told] == [(OVER, 60)]
+
+
+def test_a_task_that_finds_all_members_ended_announces_the_end(told, lanes, shared, monkeypatch):
+    """It sends the message itself."""
+    write = SharedSeal._write
+
+    def late(self, *given):
+        told.work()
+        write(self, *given)
+
+    monkeypatch.setattr(SharedSeal, "_write", late)
+
+    shared()
+
+    head = told.runs.head("spring")
+    assert head.state is State.ENDED
+    assert head.announced_at
+    assert (told.told, lanes.waiting()) == ([], 1)
+
+
+@pytest.mark.parametrize("rerun", [None, SharedSeal])
+def test_a_seal_whose_task_fails_is_not_ended_and_a_rerun_finishes_it(told, shared, rerun):
+    """By tasks again or by the driver: both find the same members."""
+    with pytest.raises(WriteFailedError, match="no answer"):
+        shared(RefusedSeal)
+    told.work()
+    head = told.runs.head("spring")
+    assert (head.state, head.total, told.told) == (State.SEALING, 60, [])
+
+    assert shared(rerun)["skipped"] == 60
+
+    assert told.runs.head("spring").state is State.ENDED
+
+
+def test_a_driver_that_dies_during_a_shared_seal_is_followed_by_a_rerun(told, shared, monkeypatch):
+    """Whatever it had reached: nothing of it is harmful twice."""
+    for step in ("fix_members", "end_seal"):
+        with monkeypatch.context() as dying:
+            dying.setattr(following, step, lambda *_, **__: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                shared()
+        assert told.runs.head("spring").sealed_at == 0
+
+    shared()
+
+    told.work()
+    assert [one.data["done"] for one in told.told] == [60]
