@@ -4,10 +4,8 @@ import re
 
 import pytest
 
-from lanes.aws.table.audit import item_of
 from lanes.cli.exit_codes import ExitCode
 from lanes.cli.main import command
-from lanes.operate.history.audit import AuditEntry
 from lanes.operate.history.trace import UNSEEN
 from tests.docs.pages import ROOT, codes, rows
 
@@ -135,12 +133,3 @@ def test_every_verb_explains_itself():
         for inner, one in getattr(verb, "commands", {name: verb}).items():
             assert one.help, inner
             assert all(getattr(parameter, "help", None) for parameter in one.params), inner
-
-
-def test_an_audit_entrys_attributes_are_those_of_the_table():
-    """As the trail writes them."""
-    entry = AuditEntry(id="i", at=1.0, who="w", action="a", target="t", details={})
-    page = ROOT / "docs" / "reference" / "ledger.md"
-    documented = {name for row in rows(page, "## `audit#<id>`") for name in codes(row[0])}
-
-    assert documented == set(item_of(entry)) - {"pk"}

@@ -11,7 +11,6 @@ import pytest
 import cdk
 from cdk.function.lambda_function import own_variables
 from lanes.aws.queues import lane_queue
-from lanes.aws.table import ledger
 from lanes.config import ConsumerSettings, EngineName, LanesConfig, OutboxSettings
 from lanes.config.file import ROOT_KEYS
 from lanes.config.settings import CONSUMER_KEYS, LANE_KEYS, OUTBOX_KEYS
@@ -23,13 +22,10 @@ from lanes.consumer.settlement import DeadLetterNote
 from lanes.errors import ConfigurationError
 from lanes.metrics import Metric
 from local.demo import command
-from local.demo.evidence import away_figures, run_figures
-from local.demo.promises import RunName, judge
 from spark_jobs.columns import COLUMNS
 from spark_jobs.options import NAMES, READER_NAMES
 from tests.docs.pages import ROOT, blocks, codes, rows, spans
 from tests.support import infrastructure
-from tests.support.demo_runs import away_run, quiet_run
 
 REFERENCE = ROOT / "docs" / "reference"
 SETTINGS = REFERENCE / "lanes-toml.md"
@@ -148,14 +144,6 @@ def test_reasons_of_returned_batches_are_those_of_the_code():
     assert sorted(codes(row[0])[0] for row in rows(METRICS, "## Log events")) == sorted(Reason)
 
 
-def test_an_entrys_attributes_are_those_of_the_table():
-    """As the ledger writes a parked one, which has them all."""
-    page = REFERENCE / "ledger.md"
-    documented = {name for row in rows(page, "## `message#<lane>#<message id>`") for name in codes(row[0])}
-
-    assert documented == set(ledger.item_of(ENTRY, expires_at=1)) - {"pk"}
-
-
 def test_a_dead_letters_fields_are_those_of_the_code():
     """As they are sent with an original that has ten attributes."""
     note = DeadLetterNote(
@@ -237,19 +225,6 @@ def test_alarms_are_those_of_the_stack():
         "Failures",
         *(f"{name}Waits" for name in names),
     }
-
-
-def test_the_keys_of_the_demos_report_are_explained():
-    """Each figure and each promise that a run is judged by."""
-    page = set(spans(REFERENCE / "demo-report.md"))
-    run = quiet_run()
-    figures = run_figures(run.evidence) | away_figures(away_run().evidence)
-    footprint = {"asset_megabytes": 1.0, "cold_import_milliseconds": 1.0}
-    judged = judge(
-        {RunName.MAPPINGS: figures}, config=run.config, customers=100, footprint=footprint, busy=""
-    )
-
-    assert {*figures, *figures["lanes"]["HIGH"], *(promise.name for promise in judged)} <= page
 
 
 def test_the_demos_options_are_those_of_the_command():
