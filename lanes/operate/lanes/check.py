@@ -15,6 +15,7 @@ from lanes.operate.lanes import check_rules as rules
 from lanes.operate.lanes import queue_rules
 from lanes.operate.lanes.findings import Finding, Findings, Verdict
 from lanes.operate.lanes.intake_check import IntakeCheck
+from lanes.operate.lanes.mappings import DISABLED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -182,9 +183,14 @@ class Check:
         read = partial(self._state.other_mappings, lane.name)
         right = "lambda:ListEventSourceMappings and lambda:GetFunctionConfiguration"
         found = self._findings.ask(subject, read, right=right) or ()
-        for code, text, advice in map(rules.other_function_problem, found):
+        active = [mapping for mapping in found if mapping.state != DISABLED]
+        for code, text, advice in map(rules.other_function_problem, active):
             self._findings.wrong(code, subject, text, advice)
-        return {mapping.function_arn for mapping in found}
+        for mapping in found:
+            if mapping.state == DISABLED:
+                text = rules.disabled_other_mapping(mapping)
+                self._findings.note("other_mapping_disabled", subject, text)
+        return {mapping.function_arn for mapping in active}
 
     def _foreign_mappings(self, arns: Sequence[str]) -> None:
         """Report mappings from other queues, or streams, to the consumer."""

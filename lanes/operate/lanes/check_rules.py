@@ -96,6 +96,14 @@ def other_function_problem(mapping: LaneMapping, *, consumer: str = "the consume
     return Problem("mapping_count", text, _delete(mapping))
 
 
+def disabled_other_mapping(mapping: LaneMapping) -> str:
+    """Describe a mapping of another function on the queue of a lane that takes nothing while it is disabled."""
+    return (
+        f"mapping {mapping.uuid} ({mapping.state}) of {mapping.function_name} takes none of its messages while it is "
+        "disabled; delete it when you need no way back"
+    )
+
+
 def foreign_mapping_problems(deployment: Deployment, mappings: Sequence[LaneMapping]) -> Problems:
     """Return the mappings that bring the consumer's function messages of other sources than its lanes."""
     problems = []

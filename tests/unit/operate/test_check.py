@@ -336,6 +336,19 @@ def test_an_existing_queue_that_cannot_be_a_lane_is_found(attributes, code, text
     assert "where the queue is defined" in wrong.advice
 
 
+def test_a_disabled_mapping_of_the_older_function_is_a_note():
+    """It takes nothing, and is the way back of whoever adopts the lanes."""
+    deployed = Deployed()
+    deployed.others = [dataclasses.replace(MAPPING, uuid="7", function_arn="older", state="Disabled")]
+
+    found = findings(deployed)
+
+    assert not [one for one in found if one.verdict is Verdict.WRONG]
+    (note,) = [one for one in found if one.code == "other_mapping_disabled"]
+    assert (note.verdict, note.subject) == (Verdict.NOTE, "HIGH mapping")
+    assert note.found.startswith("mapping 7 (Disabled) of older takes none of its messages")
+
+
 def test_the_older_function_beside_the_lanes_is_named_and_not_compared():
     """While both are mapped to the queue: its settings are its owner's."""
     deployed = Deployed()
