@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from datetime import timedelta
 from functools import partial
@@ -138,16 +137,21 @@ def function_problems(deployment: Deployment, function: FunctionState) -> rules.
         problems.append(
             rules.Problem("nothing_runs", "reserved concurrency is 0: it forwards nothing", DEPLOY)
         )
-    # An intake has no outbox and no schedules in its document.
-    wanted = dataclasses.replace(deployment, outbox=None, scheduler=None)
     try:
-        same = Deployment.from_env(function.variables) == wanted
+        same = _destinations(Deployment.from_env(function.variables)) == _destinations(deployment)
     except ConfigurationError:
         same = False
     if not same:
         text = f"its {VARIABLE} differs from the stack's parameter: it may send to other lanes"
         problems.append(rules.Problem("document_differs", text, DEPLOY))
     return problems
+
+
+def _destinations(deployment: Deployment) -> object:
+    """Return what decides on the queue of a message, and on its ring."""
+    config = deployment.config
+    lanes = [(lane.name, lane.threshold, lane.closing) for lane in config.lanes]
+    return config.enabled, lanes, deployment.queues, deployment.bell
 
 
 def queue_problems(queue: Mapping[str, str], function: FunctionState | None) -> rules.Problems:

@@ -724,6 +724,21 @@ def intake_findings(change=None):
     return [one for one in findings(deployed) if one.subject.startswith("intake")]
 
 
+OTHER_LANES = dataclasses.replace(
+    DEPLOYMENT, config=LanesConfig.from_dict({"lanes": [{"name": "HIGH", "threshold": 60}, {"name": "MAIN"}]})
+)
+
+
+def test_settings_of_the_consumer_are_no_matter_of_an_intake():
+    """It may be in a stack that is deployed at another time."""
+    raw = {"consumer": {"max_attempts": 9}, "lanes": [{"name": "HIGH", "threshold": 50}, {"name": "MAIN"}]}
+    earlier = dataclasses.replace(DEPLOYMENT, config=LanesConfig.from_dict(raw))
+
+    found = intake_findings(on_function(variables={"LANES_DEPLOYMENT": earlier.to_json()}))
+
+    assert not [one for one in found if one.verdict is Verdict.WRONG]
+
+
 def test_an_intake_as_it_should_be():
     """Its queue, dead-letter queue, mapping, function, version and rights."""
     found = intake_findings(
@@ -829,6 +844,13 @@ def on_function(**values):
         ),
         (
             on_function(variables={}),
+            "document_differs",
+            "function",
+            "may send to other lanes",
+            "stack of the intake",
+        ),
+        (
+            on_function(variables={"LANES_DEPLOYMENT": OTHER_LANES.to_json()}),
             "document_differs",
             "function",
             "may send to other lanes",
