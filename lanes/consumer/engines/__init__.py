@@ -12,9 +12,10 @@ from the lanes itself (`looks.py`). `policy.py` has the decisions of a slot.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import threading
-from concurrent import futures
+import weakref
+from concurrent.futures import CancelledError
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from lanes.config.settings import LARGEST_BATCH
@@ -124,45 +125,107 @@ class Threads:
     (Lambda developer guide, "Execution environment lifecycle").
     """
 
+    # An executor of the standard library takes nine times the instructions to hand over a call and its result.
     def __init__(self, most: int) -> None:
-        self._pool = futures.ThreadPoolExecutor(most, thread_name_prefix="lanes-beside")
+        self._most = most
+        self._calls: SimpleQueue[_Call[Any] | None] = SimpleQueue()
+        self._idle: SimpleQueue[None] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._begun = 0
+        weakref.finalize(self, self._calls.put, None)
 
     def start(self, call: Callable[[], T], *, after: float = 0.0) -> Pending[T]:
         """Make a call in a thread."""
-        if not after:
-            return self._pool.submit(call)
-        asked, begun = threading.Event(), threading.Lock()
-
-        def timed() -> T:
-            asked.wait(after)
-            if not begun.acquire(blocking=False):
-                raise futures.CancelledError
-            return call()
-
-        return _Timed(self._pool.submit(timed), asked, begun)
+        made = _Call(call, after)
+        self._calls.put(made)
+        try:
+            self._idle.get_nowait()
+        except Empty:
+            self._begin_thread()
+        return made
 
     def wait(self, calls: Sequence[Pending[object]]) -> None:
         """Wait until one of the calls has ended, all of them started here."""
-        begun: list[Any] = [call.future if isinstance(call, _Timed) else call for call in calls]
-        futures.wait(begun, return_when=futures.FIRST_COMPLETED)
+        ended: SimpleQueue[None] = SimpleQueue()
+        for call in calls:
+            assert isinstance(call, _Call)  # noqa: S101 - see above
+            call.tell(ended)
+        ended.get()
+
+    def _begin_thread(self) -> None:
+        with self._lock:
+            if self._begun < self._most:
+                self._begun += 1
+                work = threading.Thread(
+                    target=_work, args=(self._calls, self._idle), name="lanes-beside", daemon=True
+                )
+                work.start()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Timed(Pending[T]):
-    future: futures.Future[T]
-    asked: threading.Event
-    begun: threading.Lock
+def _work(calls: SimpleQueue[_Call[Any] | None], idle: SimpleQueue[None]) -> None:
+    """Make calls, one after the other, until there is a None."""
+    while (call := calls.get()) is not None:
+        call.make()
+        del call  # its result is not kept until the next one comes
+        idle.put(None)
+    calls.put(None)  # for the other threads
+
+
+class _Call(Pending[T]):
+    """A call for a thread; whoever gets the lock `begun`, to make it or to cancel it, keeps it."""
+
+    def __init__(self, call: Callable[[], T], after: float) -> None:
+        self._call = call
+        self._after = after
+        self._begun, self._asked, self._ended = threading.Lock(), threading.Lock(), threading.Lock()
+        self._asked.acquire()
+        self._ended.acquire()
+        self._is_done = False
+        self._told: SimpleQueue[None] | None = None
+        self._error: BaseException | None = None
+
+    def make(self) -> None:
+        """Make the call after its time, or as soon as it is asked for."""
+        if self._after:
+            self._asked.acquire(timeout=self._after)
+        if not self._begun.acquire(blocking=False):
+            return
+        try:
+            self._result = self._call()
+        except BaseException as error:  # noqa: BLE001 - raised where the result is asked for
+            self._error = error
+        self._end()
 
     def done(self) -> bool:
-        return self.future.done()
+        return self._is_done
 
     def result(self) -> T:
-        self.asked.set()
-        return self.future.result()
+        self._ask()
+        with self._ended:
+            if self._error is not None:
+                raise self._error
+            return self._result
 
     def cancel(self) -> bool:
-        # The one that gets the lock decides, and keeps it.
-        is_mine = self.begun.acquire(blocking=False)
+        is_mine = self._begun.acquire(blocking=False)
         if is_mine:
-            self.asked.set()
+            self._error = CancelledError()
+            self._end()
+            self._ask()
         return is_mine
+
+    def tell(self, ended: SimpleQueue[None]) -> None:
+        """Put something into a queue at the end of the call."""
+        self._told = ended
+        if self._is_done:
+            ended.put(None)
+
+    def _ask(self) -> None:
+        with contextlib.suppress(RuntimeError):  # asked before
+            self._asked.release()
+
+    def _end(self) -> None:
+        self._is_done = True
+        self._ended.release()
+        if self._told is not None:
+            self._told.put(None)

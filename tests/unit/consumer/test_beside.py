@@ -4,30 +4,48 @@ import threading
 
 import pytest
 
-from lanes.consumer import engines
 from lanes.consumer.engines import Threads
 
 
-@pytest.fixture
-def waits(monkeypatch):
-    """Give the times for which calls wait to be asked."""
-    found = []
-
-    class Asked(threading.Event):
-        def wait(self, timeout=None):
-            # A thread that starts waits as well, without a limit.
-            found.extend([] if timeout is None else [timeout])
-            return super().wait(timeout)
-
-    monkeypatch.setattr(engines.threading, "Event", Asked)
-    return found
-
-
-@pytest.mark.parametrize(("after", "expected"), [({}, []), ({"after": 3600.0}, [3600.0])])
-def test_a_call_for_later_is_made_as_soon_as_its_result_is_asked_for(waits, after, expected):
+@pytest.mark.parametrize("after", [0.0, 3600.0])
+def test_a_call_for_later_is_made_as_soon_as_its_result_is_asked_for(after):
     """And one without a delay at once."""
-    assert Threads(1).start(lambda: "answer", **after).result() == "answer"
-    assert waits == expected
+    assert Threads(1).start(lambda: "answer", after=after).result() == "answer"
+
+
+def test_a_call_for_later_waits_for_its_time():
+    """One without a delay goes before it in another thread."""
+    threads, made = Threads(2), []
+    later = threads.start(lambda: made.append("later"), after=3600.0)
+    threads.start(lambda: made.append("now")).result()
+
+    assert not later.done()
+    later.result()
+    assert made == ["now", "later"]
+
+
+def test_no_more_calls_than_threads_run_at_once():
+    """The next one begins when one of them has ended, and those that waited are all made."""
+    threads, gate, made = Threads(2), threading.Event(), []
+    blocked = [threads.start(gate.wait) for _ in range(2)]
+    waiting = [threads.start(lambda number=number: made.append(number)) for number in range(3)]
+
+    assert not any(call.done() for call in waiting)
+    gate.set()
+    for call in (*blocked, *waiting):
+        call.result()
+    assert sorted(made) == [0, 1, 2]
+
+
+def test_the_threads_end_with_their_owner():
+    """A simulation makes thousands of consumers in one process."""
+    threads = Threads(2)
+    found = [call.result() for call in [threads.start(threading.current_thread) for _ in range(2)]]
+    del threads
+
+    for thread in found:
+        thread.join(60)
+    assert not any(thread.is_alive() for thread in found)
 
 
 def test_a_call_that_is_cancelled_is_never_made_and_keeps_no_thread():
