@@ -186,6 +186,8 @@ class Attempts:
         self, lane: Lane, begun: Sequence[Attempt], failures: Mapping[str, BaseException], *, took: float
     ) -> Mapping[str, float]:
         """Return the records that found their resource away, by SQS id, with the seconds after which they return."""
+        if not failures and not self.breakers.are_known:
+            return {}
         found: list[str] = []
         away: dict[str, Unavailable] = {}
         for attempt in begun:

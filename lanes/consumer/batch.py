@@ -115,7 +115,7 @@ class Corridor:
             outcomes.keep(rest, Outcome(delay=shortest_delay(rest), reason=Reason.TIME))
             return False
         # Again, since a dead letter may have begun a hold; and for the first time behind a record that stayed before.
-        if self._admit(batch, outcomes, interceptions, record):
+        if interceptions and self._admit(batch, outcomes, interceptions, record):
             return True
         call = self._next_call(batch, outcomes, rest, interceptions)
         longest = self.attempts.longest[lane.name]

@@ -194,6 +194,11 @@ class Breakers:
         self._sleep(min(pause, left, LONGEST_SLEEP))
 
     @property
+    def are_known(self) -> bool:
+        """Whether any resource was ever away, so that each call tells of one."""
+        return bool(self._by_resource)
+
+    @property
     def are_closed(self) -> bool:
         """Whether no resource is away."""
         return not any(one.is_open for one in self._by_resource.values())
