@@ -83,7 +83,7 @@ class EnvironmentTelemetry:
         """Set the lane of the following counts."""
         self._lane = lane
 
-    def event(self, name: str, /, **fields: Any) -> None:
+    def event(self, name: str, fields: Mapping[str, Any]) -> None:
         """Do nothing."""
 
     def problem(self, name: str, /, **fields: Any) -> None:  # noqa: ARG002

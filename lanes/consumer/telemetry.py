@@ -58,7 +58,7 @@ class Telemetry(Protocol):
     def begin(self, lane: str, context: Any) -> None:
         """Start an invocation for one lane."""
 
-    def event(self, name: str, /, **fields: Any) -> None:
+    def event(self, name: str, fields: Mapping[str, Any]) -> None:
         """Report an event, by its name in `lanes.events`."""
 
     def problem(self, name: str, /, **fields: Any) -> None:
@@ -198,12 +198,14 @@ def handled(
     telemetry.milliseconds(Metric.DURATION, (finished_at - started_at) * 1000)
     telemetry.event(
         Event.MESSAGE_HANDLED,
-        **_identity(lane, record, work),
-        priority=work.priority,
-        attempt=attempt,
-        sent_at=record.sent_at,
-        started_at=started_at,
-        finished_at=finished_at,
+        {
+            **_identity(lane, record, work),
+            "priority": work.priority,
+            "attempt": attempt,
+            "sent_at": record.sent_at,
+            "started_at": started_at,
+            "finished_at": finished_at,
+        },
     )
 
 
@@ -211,7 +213,7 @@ def handled(
 def duplicate(telemetry: Telemetry, lane: Lane, record: RawRecord, work: Work, *, done_in: str) -> None:
     """Report a record that is skipped since its message was done, and warn if that was in another lane."""
     telemetry.count(Metric.DUPLICATES)
-    telemetry.event(Event.DUPLICATE_SKIPPED, **_identity(lane, record, work))
+    telemetry.event(Event.DUPLICATE_SKIPPED, _identity(lane, record, work))
     if done_in and done_in != lane.name:
         telemetry.count(Metric.DUPLICATES_OF_OTHER_LANES)
         telemetry.problem(
@@ -229,7 +231,7 @@ def decoded(
     telemetry: Telemetry, event: Event, lane: Lane, record: RawRecord, work: Work, **fields: Any
 ) -> None:
     """Report a decoded record."""
-    telemetry.event(event, **_identity(lane, record, work), **fields)
+    telemetry.event(event, {**_identity(lane, record, work), **fields})
 
 
 @_changes_nothing
@@ -240,13 +242,17 @@ def dead_lettered(telemetry: Telemetry, lane: Lane, record: RawRecord, outcome: 
     telemetry.count(Metric.DEAD_LETTERED)
     telemetry.event(
         Event.MESSAGE_DEAD_LETTERED,
-        **{"lane": lane.name, "trace_id": None, **identity},
-        priority=work.priority if work else None,
-        reason=outcome.reason,
-        error=outcome.error,
-        attempts=entry.attempts,
-        yields=entry.yields,
-        sent_at=record.sent_at,
+        {
+            "lane": lane.name,
+            "trace_id": None,
+            **identity,
+            "priority": work.priority if work else None,
+            "reason": outcome.reason,
+            "error": outcome.error,
+            "attempts": entry.attempts,
+            "yields": entry.yields,
+            "sent_at": record.sent_at,
+        },
     )
 
 
@@ -256,7 +262,7 @@ def together(
 ) -> None:
     """Report records that stay in their queue together, none of them decoded."""
     messages = [unopened(record) for record in records]
-    telemetry.event(event, lane=lane.name, records=len(records), **fields, messages=messages)
+    telemetry.event(event, {"lane": lane.name, "records": len(records), **fields, "messages": messages})
 
 
 @_changes_nothing
@@ -309,7 +315,9 @@ def resource_away(
 @_changes_nothing
 def resource_back(telemetry: Telemetry, lane: Lane, resource: str, *, seconds: float) -> None:
     """Report that a slot found a resource again."""
-    telemetry.event(Event.RESOURCE_BACK, lane=lane.name, resource=resource, seconds=round(seconds, 1))
+    telemetry.event(
+        Event.RESOURCE_BACK, {"lane": lane.name, "resource": resource, "seconds": round(seconds, 1)}
+    )
 
 
 @_changes_nothing
@@ -317,7 +325,9 @@ def woken(telemetry: Telemetry, lane: Lane, entries: Sequence[Entry], *, by: Lan
     """Report parked records that became visible at the end of an invocation for lane `by`."""
     telemetry.count(Metric.WOKEN, len(entries))
     ids = [entry.message_id for entry in entries]
-    telemetry.event(Event.BATCH_WOKEN, lane=lane.name, by_lane=by.name, records=len(ids), message_ids=ids)
+    telemetry.event(
+        Event.BATCH_WOKEN, {"lane": lane.name, "by_lane": by.name, "records": len(ids), "message_ids": ids}
+    )
 
 
 def unopened(record: RawRecord) -> dict[str, Any]:

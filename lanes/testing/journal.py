@@ -9,6 +9,8 @@ from lanes.events import Count, Event
 from lanes.testing.entries import DeadLettered, Failed, Handled, Sent, message_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lanes.consumer.records import RawRecord
     from lanes.message import Message
     from lanes.testing.clock import FakeClock
@@ -66,7 +68,7 @@ class Journal:
     def begin(self, lane: str, context: Any) -> None:
         """Do nothing."""
 
-    def event(self, name: str, /, **fields: Any) -> None:
+    def event(self, name: str, fields: Mapping[str, Any]) -> None:
         """Add a handled or dead-lettered message, or count a yield."""
         if name == Event.MESSAGE_HANDLED:
             self.handled.append(
@@ -97,7 +99,7 @@ class Journal:
     def end(self) -> None:
         """Do nothing."""
 
-    def _note_dead_lettered(self, fields: dict[str, Any]) -> None:
+    def _note_dead_lettered(self, fields: Mapping[str, Any]) -> None:
         # The consumer took it out of its lane, even if its process is killed before it answers.
         self.note_deleted(fields["message_id"])
         self.dead_lettered.append(

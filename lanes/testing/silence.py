@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lanes.metrics import Metric
 
 
@@ -14,7 +16,7 @@ class Silence:
     def begin(self, lane: str, context: Any) -> None:
         """Do nothing."""
 
-    def event(self, name: str, /, **fields: Any) -> None:
+    def event(self, name: str, fields: Mapping[str, Any]) -> None:
         """Do nothing."""
 
     def problem(self, name: str, /, **fields: Any) -> None:

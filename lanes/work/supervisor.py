@@ -179,7 +179,8 @@ class Supervisor:
         """Free the place of a process that has ended, and set the time of the next start."""
         place.process, now = None, self._clock()
         self._telemetry.event(
-            Event.SLOT_STOPPED, slot=place.number, pid=process.pid, exit_code=code, error=place.refusal
+            Event.SLOT_STOPPED,
+            {"slot": place.number, "pid": process.pid, "exit_code": code, "error": place.refusal},
         )
         if place.refusal is not None and not self._has_begun:
             raise ConfigurationError([place.refusal], source="MODULE:CONSUMER")
@@ -202,7 +203,9 @@ class Supervisor:
     def _kill(self, place: _Place, process: SlotProcess, *, reason: str) -> None:
         if place.process is process and not place.is_killed:
             place.is_killed = True
-            self._telemetry.event(Event.SLOT_KILLED, slot=place.number, pid=process.pid, reason=reason)
+            self._telemetry.event(
+                Event.SLOT_KILLED, {"slot": place.number, "pid": process.pid, "reason": reason}
+            )
             process.kill()
 
     def _start_due(self) -> None:
@@ -213,4 +216,4 @@ class Supervisor:
             if place.process is None and now >= place.starts_at:
                 place.run_ends_by, place.is_killed, place.refusal = None, False, None
                 place.process, place.started_at = self._start(place.number), now
-                self._telemetry.event(Event.SLOT_STARTED, slot=place.number, pid=place.process.pid)
+                self._telemetry.event(Event.SLOT_STARTED, {"slot": place.number, "pid": place.process.pid})

@@ -52,7 +52,7 @@ def test_events_are_json_lines_with_the_request(new_telemetry, printed):
     """The field `event` tells what happened, the correlation id in which invocation."""
     telemetry = new_telemetry()
     telemetry.begin("HIGH", Context())
-    telemetry.event("message_handled", lane="HIGH", attempt=1, sent_at=1.5, priority=None)
+    telemetry.event("message_handled", {"lane": "HIGH", "attempt": 1, "sent_at": 1.5, "priority": None})
 
     (line,) = printed()
     assert line["event"] == "message_handled"

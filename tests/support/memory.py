@@ -70,7 +70,7 @@ class Recorder:
     def begin(self, lane: str, context: Any) -> None:
         pass
 
-    def event(self, name: str, /, **fields: Any) -> None:
+    def event(self, name: str, fields: Mapping[str, Any]) -> None:
         self.events.append((name, fields))
 
     def problem(self, name: str, /, **fields: Any) -> None:

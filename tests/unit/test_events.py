@@ -59,6 +59,10 @@ def test_events_are_written_with_the_fields_of_the_table():
         event = member(call.args[0])
         if event is not None:
             names = {keyword.arg for keyword in call.keywords}
+            for fields in call.args[1:]:
+                names |= (
+                    {key and key.value for key in fields.keys} if isinstance(fields, ast.Dict) else {None}
+                )
             is_partial |= {event} if None in names else set()
             written.setdefault(event, set()).update(names - {None})
 

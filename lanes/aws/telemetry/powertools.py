@@ -45,7 +45,7 @@ class PowertoolsTelemetry:
         self._durations.clear()
         self._lines.begin(getattr(context, "aws_request_id", None))
 
-    def event(self, name: str, /, **fields: Any) -> None:
+    def event(self, name: str, fields: Mapping[str, Any]) -> None:
         """Log something that happened."""
         self._lines.event(name, fields)
 

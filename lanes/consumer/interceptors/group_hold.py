@@ -93,7 +93,7 @@ class Holding(Interception):
             return _later(entry, soon(record))
         self._feature.settlement.queues.forward(lane, record, body=record.body, deduplication_id=copy)
         self._feature.settlement.telemetry.event(
-            Event.MESSAGE_SENT_BEHIND, lane=lane, **report.unopened(record)
+            Event.MESSAGE_SENT_BEHIND, {"lane": lane, **report.unopened(record)}
         )
         return SENT_ON
 
@@ -164,7 +164,7 @@ class Holding(Interception):
             "attempts": outcome.entry.attempts,
             "delay": wait,
         }
-        settlement.telemetry.event(Event.GROUP_HELD, lane=lane.name, **report.unopened(record), **fields)
+        settlement.telemetry.event(Event.GROUP_HELD, {"lane": lane.name, **report.unopened(record), **fields})
         return keep_dead_letter(outcome, delay=wait) if wait else self._dead_letter(record, outcome)
 
     def _wait_of(self, hold: Hold) -> int:

@@ -68,7 +68,7 @@ class OverrideFilter:
             self._active = twice(self.overrides.active)
             self._read_at = now
             for override in self._active.unread:
-                self.settlement.telemetry.event(Event.OVERRIDE_UNREADABLE, override=override)
+                self.settlement.telemetry.event(Event.OVERRIDE_UNREADABLE, {"override": override})
         return self._active
 
 
@@ -96,7 +96,7 @@ class _Cancels(Interception):
         except AwsError:
             return settlement.deferred(self.batch.lane, record, entry, Reason.DIVERTED)
         settlement.telemetry.count(Metric.CANCELLED)
-        settlement.telemetry.event(Event.MESSAGE_CANCELLED, **fields)
+        settlement.telemetry.event(Event.MESSAGE_CANCELLED, fields)
         return CANCELLED
 
 
@@ -128,7 +128,7 @@ class _Moves(Interception):
         except AwsError:
             return settlement.deferred(self.batch.lane, record, entry, Reason.DIVERTED)
         settlement.telemetry.count(Metric.MOVED)
-        settlement.telemetry.event(Event.MESSAGE_MOVED, priority=override.priority, **fields)
+        settlement.telemetry.event(Event.MESSAGE_MOVED, {"priority": override.priority, **fields})
         return SENT_ON
 
     def _override_of(self, record: RawRecord, message: Message | None) -> Override | None:
@@ -148,7 +148,7 @@ class _Moves(Interception):
         size = record.size_with(body)
         if size > LARGEST_BODY_BYTES and record.message_id not in self.too_large:
             self.too_large.add(record.message_id)
-            self.feature.settlement.telemetry.event(Event.MESSAGE_NOT_MOVED, size_bytes=size, **fields)
+            self.feature.settlement.telemetry.event(Event.MESSAGE_NOT_MOVED, {"size_bytes": size, **fields})
         return size > LARGEST_BODY_BYTES
 
     def _let_follow(self, record: RawRecord, message: Message | None, override: Override) -> None:
