@@ -39,6 +39,7 @@ from moto.sqs.exceptions import ReceiptHandleIsInvalid
 from . import sqs_move_tasks, sqs_operations
 from .moto_version import check_moto_version
 from .sqs_attributes import check_attributes, check_new_queue, check_type
+from .sqs_entry import check_content
 from .sqs_queue import LocalQueue, look_again, read_clock, set_clock
 
 __all__ = ["install", "look_again", "read_clock", "set_clock"]
@@ -94,6 +95,9 @@ def _routed(
     def handle(response: Any) -> ActionResult:
         queue = response.sqs_backend.get_queue(response._get_queue_name())  # noqa: SLF001
         if not queue.fifo_queue:
+            # moto keeps a message that it refuses for an attribute, and fails each receive of it.
+            if original.__name__ == "send_message":
+                check_content(queue, response.params)
             return original(response)
         answer = operation(queue, response.params)
         return ActionResult(answer) if answer else EmptyResult()

@@ -17,6 +17,9 @@ from moto.sqs.utils import validate_message_attributes
 _FORBIDDEN_CHARACTER = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 # AWS: group and deduplication ids are 1 to 128 alphanumeric or punctuation characters (SendMessage).
 _ID = re.compile(r"[!-~]{1,128}")
+# AWS: the characters of a name (developer guide, "Message attribute components"); moto looks at them after it has kept
+# the message.
+_ATTRIBUTE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,256}")
 # AWS: a message has at most ten attributes (developer guide, "Amazon SQS message quotas").
 _MAXIMUM_ATTRIBUTES = 10
 
@@ -43,13 +46,34 @@ def check_identity(queue: Queue, entry: Entry) -> None:
 
 def check_entry(queue: Queue, entry: Entry) -> None:
     """
-    Refuse a message that SQS would refuse.
+    Refuse a message that a FIFO queue would refuse.
+
+    Raises:
+        SQSException: with SQS's error code.
+    """
+    check_content(queue, entry)
+    check_identity(queue, entry)
+    for name in ("MessageGroupId", "MessageDeduplicationId"):
+        if entry.get(name) is not None:
+            _check_id(name, entry[name])
+    _check_delay(entry.get("DelaySeconds"))
+
+
+def check_content(queue: Queue, entry: Entry) -> None:
+    """
+    Refuse a body and attributes that every queue would refuse.
 
     Raises:
         SQSException: with SQS's error code.
     """
     _check_body(entry.get("MessageBody"))
     attributes = entry.get("MessageAttributes") or {}
+    for name in attributes:
+        if not _ATTRIBUTE_NAME.fullmatch(name):
+            raise InvalidParameterValue(
+                f"The message attribute name '{name}' is invalid. Attribute name can contain A-Z, a-z, 0-9, underscore "
+                "(_), hyphen (-), and period (.) characters."
+            )
     validate_message_attributes(attributes)
     validate_message_attributes(entry.get("MessageSystemAttributes") or {})
     if len(attributes) > _MAXIMUM_ATTRIBUTES:
@@ -57,11 +81,6 @@ def check_entry(queue: Queue, entry: Entry) -> None:
             f"Number of message attributes [{len(attributes)}] exceeds the allowed maximum "
             f"[{_MAXIMUM_ATTRIBUTES}]."
         )
-    check_identity(queue, entry)
-    for name in ("MessageGroupId", "MessageDeduplicationId"):
-        if entry.get(name) is not None:
-            _check_id(name, entry[name])
-    _check_delay(entry.get("DelaySeconds"))
     if size_of(entry) > queue.maximum_message_size:
         raise InvalidParameterValue(
             "One or more parameters are invalid. Reason: Message must be shorter than "

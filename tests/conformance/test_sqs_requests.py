@@ -324,6 +324,33 @@ def test_standard_queues_stay_as_moto_has_them(corrected):
     assert "Messages" not in corrected.client.receive_message(QueueUrl=url, VisibilityTimeout=0)
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"MessageBody": ""},
+        {
+            "MessageBody": "body",
+            "MessageAttributes": {"tenant-ü": {"DataType": "String", "StringValue": "a"}},
+        },
+        {"MessageBody": "x" * 1_048_577},
+    ],
+    ids=["empty", "name of an attribute", "too large"],
+)
+def test_a_queue_keeps_nothing_that_it_refuses(corrected, message):
+    """A message with such an attribute would make every receive of the queue fail."""
+    url = corrected.client.create_queue(QueueName="plain")["QueueUrl"]
+
+    with pytest.raises(ClientError):
+        corrected.client.send_message(QueueUrl=url, **message)
+    with pytest.raises(ClientError):
+        corrected.client.send_message(
+            QueueUrl=corrected.url, MessageGroupId="A", MessageDeduplicationId="1", **message
+        )
+
+    assert "Messages" not in corrected.client.receive_message(QueueUrl=url)
+    assert corrected.receive() == []
+
+
 def test_a_deleted_dead_letter_queue_loses_no_message(corrected):
     """Without its target a message stays where it is."""
     corrected.configure(max_receive_count=1)
