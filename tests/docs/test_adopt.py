@@ -71,8 +71,14 @@ class Shop:
             assert len(answer["Successful"]) == 10, answer
 
     def put_dead_letters(self, numbers):
-        """Put orders into the dead-letter queue, as SQS does after too many receives."""
-        url = self.sqs.get_queue_url(QueueName="orders-dead.fifo")["QueueUrl"]
+        """Let SQS move orders into the dead-letter queue after too many receives."""
+        dead = self.sqs.get_queue_url(QueueName="orders-dead.fifo")["QueueUrl"]
+        found = self.sqs.get_queue_attributes(QueueUrl=dead, AttributeNames=["QueueArn"])["Attributes"]
+        policy = {"deadLetterTargetArn": found["QueueArn"], "maxReceiveCount": 1}
+        url = self.sqs.create_queue(
+            QueueName="spent.fifo",
+            Attributes={"FifoQueue": "true", "VisibilityTimeout": "0", "RedrivePolicy": json.dumps(policy)},
+        )["QueueUrl"]
         for number in numbers:
             self.sent.append(number)
             self.sqs.send_message(
@@ -81,6 +87,8 @@ class Shop:
                 MessageGroupId="dead",
                 MessageDeduplicationId=number,
             )
+        for _ in range(2):
+            self.sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10)
 
     def send_messages(self, producer, count):
         """Send orders as a program that has been switched does."""
