@@ -6,7 +6,6 @@ A ring of the bell starts an invocation.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from functools import partial
 from itertools import takewhile
@@ -231,11 +230,15 @@ class PullTurn:
         chosen_at = slot.clock()
         if self._needs_whole_invocation(rest[0]) or not self._wait_for_rate(rest[0], is_ahead=is_ahead):
             return Outcome(delay=shortest_delay(rest), reason=Reason.TIME)
+        during = slot.beside_handler(lane)
         if is_ahead:
             waited = slot.clock() - chosen_at
-            return self._start(rest, call, Proceed(reserve=reserve, waited=waited, may_yield=False, most=1))
-        may_yield = rest[0].receive_count < MAX_RECEIVES
-        return self._start(rest, call, Proceed(may_yield=may_yield, most=self._most(call)))
+            way = Proceed(reserve=reserve, waited=waited, may_yield=False, most=1, during=during)
+        else:
+            may_yield = rest[0].receive_count < MAX_RECEIVES
+            way = Proceed(may_yield=may_yield, most=self._most(call), during=during)
+        self._start(rest, call, way)
+        return way
 
     def checkpoint(self) -> Lane | None:
         """Return a lane above that has records."""
@@ -310,13 +313,12 @@ class PullTurn:
         self._slot.is_over |= needs
         return needs
 
-    def _start(self, rest: Sequence[RawRecord], call: Call, way: Proceed) -> Proceed:
+    def _start(self, rest: Sequence[RawRecord], call: Call, way: Proceed) -> None:
         if not self._is_alone:
             self._slot.look_ahead(self._batch.lane, is_last=len(rest) <= min(way.most, len(call.records)))
         self._together = call.max_size
         self._running = {record.group for record in call.records[: way.most]}
         self._started_at = self._slot.clock()
-        return dataclasses.replace(way, during=self._slot.beside_handler(self._batch.lane))
 
     def _measure(self) -> None:
         """Add the time of the call that has just ended."""

@@ -112,6 +112,7 @@ class Slot:
         self._turns: list[SlotTurn] = []
         self._telemetry = services.looking.telemetry
         self._lanes = lanes
+        self._names = frozenset(lane.name for lane in lanes)
         self._invocation = invocation
         self._turn = turn
         self._stay = stay
@@ -443,7 +444,7 @@ class Slot:
     def _served(self, lanes: Sequence[Lane]) -> list[Lane]:
         """Return those of the lanes that this slot serves, but for paused ones."""
         paused = self.services.paused.lanes()
-        return [lane for lane in lanes if lane in self._lanes and lane.name not in paused]
+        return [lane for lane in lanes if lane.name in self._names and lane.name not in paused]
 
     def _report_for(self, lane: str | None) -> None:
         """Report from now on for a lane; None to end the reports."""
