@@ -18,8 +18,8 @@ from lanes.consumer.breakers import Breakers
 from lanes.consumer.engines import Beside, Engine, Threads
 from lanes.consumer.engines.check import BacklogCheck, DepthReader
 from lanes.consumer.engines.mapped import MappedEngine, TurnServices, Waker
-from lanes.consumer.engines.policy import KindRate, Pace, Rate, Reserve, Strict, Weighted
 from lanes.consumer.engines.presence import Peers, PresenceTable
+from lanes.consumer.engines.reserve import Reserve
 from lanes.consumer.interceptors.group_hold import GroupHold
 from lanes.consumer.interceptors.overlap import Overlap
 from lanes.consumer.interceptors.overrides import OverrideFilter
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from lanes.config.deployment import Deployment
     from lanes.consumer.engines.looks import ReceivingQueues
+    from lanes.consumer.engines.rate import Rate
     from lanes.consumer.engines.slot import SlotServices
     from lanes.consumer.engines.timers import Bell
     from lanes.consumer.handlers import Handlers
@@ -152,6 +153,8 @@ class Runtime:
 
     def _slot_services(self, corridor: Corridor, reserve: Reserve, peers: Peers) -> SlotServices:
         from lanes.consumer.engines.looks import Looking, Paused
+        from lanes.consumer.engines.order import Strict, Weighted
+        from lanes.consumer.engines.pace import Pace
         from lanes.consumer.engines.slot import SlotServices
         from lanes.consumer.interceptors.tenant_share import Tenants
 
@@ -193,6 +196,8 @@ class Runtime:
         )
 
     def _rate(self, rate: float) -> Rate:
+        from lanes.consumer.engines.rate import Rate
+
         slots = self.deployment.config.consumer.reserved_concurrency
         return Rate(rate, slots=slots, clock=self.clock, random=self.random)
 
@@ -216,6 +221,8 @@ class Runtime:
 
             found.append(TenantShare(peers=peers, settlement=settlement))
         if settings.max_rates:
+            from lanes.consumer.interceptors.kind_rate import KindRate
+
             rates = {kind: self._rate(rate) for kind, rate in settings.max_rates.items()}
             found.append(KindRate(rates=rates, sleep=self.sleep))
         found.append(Overlap(ledger=self.ledger, settlement=settlement))

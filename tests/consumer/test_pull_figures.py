@@ -6,7 +6,7 @@ import pytest
 
 from lanes.config.deployment import Deployment
 from lanes.consumer import Consumer
-from lanes.consumer.engines.policy import PATIENCE
+from lanes.consumer.engines.slot import REPORTS_EVERY
 from lanes.consumer.runtime import Runtime
 from lanes.testing.event import sqs_event
 from lanes.testing.fifo.queue import FifoQueue
@@ -103,7 +103,7 @@ def test_a_long_invocation_reports_as_it_works(world):
     for number in range(30):
         world.send("MAIN", group=f"g{number}")
 
-    telemetry = rung(world, lambda _message: world.clock.advance(PATIENCE / 10))
+    telemetry = rung(world, lambda _message: world.clock.advance(REPORTS_EVERY / 10))
 
     assert telemetry.counts["HandledMessages"] == 30
     assert telemetry.reports == ["MAIN"] * 3

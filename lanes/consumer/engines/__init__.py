@@ -6,7 +6,8 @@ batch it gives the corridor a `Turn`, which the corridor asks before every recor
 
 *Mapped* (`mapped.py`): a mapping hands over batches of one lane, and a record yields to the backlog (`backlog.py`) that
 a check (`check.py`) finds in a lane above. *Pull* (`pull.py`): an invocation holds a slot (`slot.py`), which receives
-from the lanes itself (`looks.py`). `policy.py` has the decisions of a slot.
+from the lanes itself (`looks.py`). `order.py`, `rate.py` and `pace.py` have
+the decisions of a slot, `reserve.py` those that both engines make for messages that have waited for too long.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from lanes.config import Lane
     from lanes.consumer.calls import Call
-    from lanes.consumer.engines.policy import Reserve
+    from lanes.consumer.engines.reserve import Reserve
     from lanes.consumer.outcome import Outcome, Outcomes
     from lanes.consumer.records import PartialBatchResponse, RawRecord
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from lanes.config import Lane
     from lanes.consumer.engines import Beside, Pending
-    from lanes.consumer.engines.policy import Pace
+    from lanes.consumer.engines.pace import Pace
     from lanes.consumer.telemetry import Telemetry
     from lanes.depth import LaneDepth
     from lanes.pauses import Pauses

@@ -23,8 +23,8 @@ from lanes.consumer.engines.crashes import (
     to_try_alone,
 )
 from lanes.consumer.engines.looks import POLL
-from lanes.consumer.engines.policy import FRESH, PATIENCE
-from lanes.consumer.engines.slot import Slot, SlotServices
+from lanes.consumer.engines.pace import FRESH
+from lanes.consumer.engines.slot import STAYS_FOR, Slot, SlotServices
 from lanes.consumer.ledger import Ending
 from lanes.consumer.outcome import Outcome, Outcomes, Reason, shortest_delay
 from lanes.consumer.records import (
@@ -44,6 +44,12 @@ if TYPE_CHECKING:
     from lanes.config import Lane
     from lanes.config.deployment import Deployment
     from lanes.consumer.calls import Call
+
+KEPT_ASIDE = 5
+"""Seconds for which a slot keeps a batch aside."""
+
+ASKS_AGAIN = 5
+"""Seconds after which lanes that failed or are paused are asked again."""
 
 STALE = 4 * (COALESCING + MARGIN)
 """
@@ -96,12 +102,12 @@ class PullEngine:
         """Serve the lanes as a slot that no ring started; return the seconds until it should do so again."""
         lanes = self._lanes_of(slot)
         with self._slot(context, lanes) as held:
-            held.returns_in(PATIENCE)
+            held.returns_in(STAYS_FOR)
             held.work()
         if held.has_worked:
             return 0.0
         if {lane.name for lane in lanes} <= {*held.looks.failed, *self._services.paused.lanes()}:
-            return PATIENCE
+            return ASKS_AGAIN
         # No time for a poll: the lanes are asked again after less than one.
         return POLL / 4 if held.is_over else 0.0
 
@@ -137,7 +143,7 @@ class PullEngine:
             # The function's timeout is too short for this slot to stay until the ring's second is over.
             return math.ceil(COALESCING + MARGIN)
         if slot.looks.failed:
-            return PATIENCE
+            return ASKS_AGAIN
         is_alive = ring.group == HEARTBEAT and self._clock() - ring.sent_at < HEARTBEAT_LIFE
         return RETURN_EVERY if is_alive else None
 
@@ -337,7 +343,7 @@ class PullTurn:
             return Reason.ASIDE
         if not slot.has_time_for(self._batch.lane):
             return Reason.TIME
-        return Reason.ASIDE if slot.clock() - since > PATIENCE and not slot.is_alone else None
+        return Reason.ASIDE if slot.clock() - since > KEPT_ASIDE and not slot.is_alone else None
 
     def _is_given_back(self, record: RawRecord) -> bool:
         """Whether this batch was given back beside a record of another: then another slot may have it by now."""

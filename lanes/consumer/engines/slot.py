@@ -14,7 +14,6 @@ from lanes.consumer.attempts import WHOLE_INVOCATION
 from lanes.consumer.engines import Turn
 from lanes.consumer.engines.crashes import first_unsuspected
 from lanes.consumer.engines.looks import POLL, Looking, Looks, Paused
-from lanes.consumer.engines.policy import PATIENCE, Rate, Reserve, Strict, Weighted
 from lanes.consumer.engines.timers import Bell, HandBack, Waker
 from lanes.consumer.outcome import Outcome, Outcomes, Reason, shortest_delay
 from lanes.errors import AwsError
@@ -26,9 +25,18 @@ if TYPE_CHECKING:
 
     from lanes.config import Lane, LanesConfig
     from lanes.consumer.batch import Corridor
+    from lanes.consumer.engines.order import Strict, Weighted
+    from lanes.consumer.engines.rate import Rate
+    from lanes.consumer.engines.reserve import Reserve
     from lanes.consumer.interceptors.tenant_share import Tenants
     from lanes.consumer.ledger import Entry
     from lanes.consumer.records import Batch, Invocation, RawRecord
+
+STAYS_FOR = 5
+"""Seconds for which a slot stays for a record that returns."""
+
+REPORTS_EVERY = 5
+"""Seconds after which the figures of a lane are sent although it is served on."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -356,7 +364,7 @@ class Slot:
 
     def returns_in(self, seconds: float) -> None:
         """Stay for a record that returns soon: no sender rings for it."""
-        if seconds <= PATIENCE:
+        if seconds <= STAYS_FOR:
             self._returns_at = max(self._returns_at, self.clock() + seconds + MARGIN)
 
     def _first(self, order: Sequence[Lane], *, expected: float) -> Lane | None:
@@ -449,7 +457,7 @@ class Slot:
     def _report_for(self, lane: str | None) -> None:
         """Report from now on for a lane; None to end the reports."""
         now = self.clock()
-        if lane == self._reported and now < self._reported_at + PATIENCE:
+        if lane == self._reported and now < self._reported_at + REPORTS_EVERY:
             return
         if self._reported is not None:
             # The outcomes count, whatever becomes of the figures.

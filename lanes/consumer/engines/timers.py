@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from lanes.bell import COALESCING, others
 from lanes.consumer import telemetry as report
 from lanes.consumer.engines.looks import POLL
-from lanes.consumer.engines.policy import FRESH, PATIENCE, SPREAD
+from lanes.consumer.engines.pace import FRESH, SPREAD
 from lanes.errors import AwsError
 from lanes.events import Event
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from lanes.consumer.engines import Beside, Pending
     from lanes.consumer.engines.looks import Looking
 
+
+RINGS_AGAIN = 5
+"""Seconds after a ring for the messages of a lane until others are rung for."""
 
 TICK = 0.25
 """Seconds between two looks at the record that runs."""
@@ -233,7 +236,7 @@ class Waker:
             waiting = max(at_least, *(self._looking.queues.depth(lane).backlog for lane in lanes))
             if waiting:
                 # Rings for all of them, at each look of each slot, would cost more than the work.
-                self._asks_at = self._looking.clock() + PATIENCE
+                self._asks_at = self._looking.clock() + RINGS_AGAIN
                 bell.ring(others(self._slot, waiting, slots=self._slots))
         except AwsError as error:
             return error

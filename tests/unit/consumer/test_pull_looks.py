@@ -10,7 +10,7 @@ import pytest
 
 from lanes.config import LanesConfig
 from lanes.consumer.engines.looks import Looking, Looks, Paused
-from lanes.consumer.engines.policy import TRIES, Pace
+from lanes.consumer.engines.pace import TRIES, Pace
 from lanes.consumer.records import BEYOND
 from lanes.testing.pauses import MemoryPauses
 from tests.support.memory import Calls, FakeClock, Late, Recorder, aws_error

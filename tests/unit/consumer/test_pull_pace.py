@@ -3,7 +3,7 @@
 import pytest
 
 from lanes.config import LanesConfig
-from lanes.consumer.engines.policy import FRESH, LONG_RECORD, TRIES, Pace
+from lanes.consumer.engines.pace import FRESH, LONG_RECORD, TRIES, Pace
 from tests.support.records import record_with
 
 PLENTY = 600.0

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanes.config import LanesConfig
-from lanes.consumer.engines.policy import Strict, Weighted
+from lanes.consumer.engines.order import Strict, Weighted
 
 
 def config_with(weights, *, enabled=True):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanes.consumer.engines.policy import PROMISED, Rate
+from lanes.consumer.engines.rate import PROMISED, Rate
 from tests.support.memory import FakeClock
 from tests.support.scenario import Scenario
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from lanes.bell import HEARTBEAT, RETURN_EVERY
-from lanes.consumer.engines.policy import PATIENCE
+from lanes.consumer.engines.pull import ASKS_AGAIN, KEPT_ASIDE
 from lanes.consumer.outcome import receive_floor
 from lanes.testing.bell import BELL
 from lanes.testing.pulled import InLine
@@ -167,7 +167,7 @@ def test_a_batch_that_is_set_aside_for_long_returns_for_a_free_slot(slots, reaso
         scenario.send("MAIN", f"low{number}", group="g")
 
     def flood(message):
-        if message.id == "low0" or (message.id.startswith("u") and len(scenario.sent) < 2 * PATIENCE + 8):
+        if message.id == "low0" or (message.id.startswith("u") and len(scenario.sent) < 2 * KEPT_ASIDE + 8):
             scenario.send("HIGH", f"u{len(scenario.sent)}", group="u")
 
     scenario.in_handler = flood
@@ -314,7 +314,7 @@ def test_a_ring_comes_back_soon_if_a_lane_could_not_be_received():
 
     assert scenario.done == ["low"]
     assert rings(scenario) == [HEARTBEAT]
-    assert scenario.world.bell.next_event_at() - scenario.world.clock.now == pytest.approx(PATIENCE, abs=1)
+    assert scenario.world.bell.next_event_at() - scenario.world.clock.now == pytest.approx(ASKS_AGAIN, abs=1)
     scenario.world.queues.receive = receive
     scenario.drain()
     scenario.check_kept()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanes.config import Lane
-from lanes.consumer.engines.policy import SAVED_UP, Reserve
+from lanes.consumer.engines.reserve import SAVED_UP, Reserve
 from tests.support.memory import FakeClock
 from tests.support.records import record_with
 

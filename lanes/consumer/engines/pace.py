@@ -1,4 +1,4 @@
-"""Policies: which lane is next in a slot, and when, and how much to receive at once."""
+"""The pace of an environment: how long records and looks take, and so when to look and how much to receive at once."""
 
 from __future__ import annotations
 
@@ -7,34 +7,15 @@ import math
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from lanes.config.settings import LARGEST_BATCH, MAX_RECEIVES
-from lanes.consumer.interceptors import Interception
-from lanes.consumer.outcome import Outcome, Reason, receive_floor
+from lanes.config.settings import LARGEST_BATCH
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from random import Random
+    from collections.abc import Sequence
 
-    from lanes.config import ConsumerSettings, Lane, LanesConfig
-    from lanes.consumer.handlers import Work
-    from lanes.consumer.ledger import Entry
-    from lanes.consumer.records import Batch, RawRecord
+    from lanes.config import ConsumerSettings, Lane
+    from lanes.consumer.records import RawRecord
 
-# Numbers without a figure here have theirs in docs/decisions/0016-pull-engine.md. Without the savings, overdue messages
-# start up to 27 s after their `max_wait` instead of 0.3 s at one slot of the pull engine, and a MAIN backlog gets 0.4 %
-# of three slots instead of 4.3 % in the mapped engine (`benchmarks.bounded`).
-SAVED_UP = 60.0
-"""Seconds of capacity that the reserve may save up; more would let a burst of overdue messages through at once."""
-
-# With the whole pause 20 to 40 % of a rate were used, since records came back too late; with a quarter all of it, for
-# six receives a record instead of two (600 records at 30 and 60 a minute, in simulation).
-PROMISED = 0.25
-"""Share of its pause after which the next record that is returned for its rate is promised a time."""
-
-# After them a batch set aside returns, a failed lane is asked again, other slots are rung for, and figures are sent.
-PATIENCE = 5
-"""Seconds for which a slot keeps a batch aside, or stays for a record that returns."""
-
+# Numbers without a figure here have theirs in docs/decisions/0016-pull-engine.md.
 SPREAD = 0.2
 """Seconds of work to receive at once: urgent records are spread over the slots, and calls stay a small share."""
 
@@ -64,150 +45,6 @@ ROUNDING = 0.001
 
 TRIES = 5
 """Polls until a deep lane counts as empty where second polls found that first ones miss messages."""
-
-
-class Reserve:
-    """
-    A small share of one slot's time for a lane's overdue messages while higher lanes are busy, saved up until used.
-
-    Each environment keeps its own account for its one slot, so all together spend the share of all slots.
-    """
-
-    def __init__(self, *, share: float, clock: Callable[[], float]) -> None:
-        self._share = share
-        self._clock = clock
-        # No credit at first: each new environment would serve overdue records at once, and Lambda may start many.
-        self._paid_until = clock()
-
-    def admits(self, lane: Lane, record: RawRecord) -> bool:
-        """Whether a record starts although its lane would yield: it is overdue and the account has time left."""
-        if lane.max_wait is None or not self.has_time:
-            return False
-        return self._clock() - record.sent_at > lane.max_wait.total_seconds()
-
-    @property
-    def has_time(self) -> bool:
-        """Whether the account has time left."""
-        return self._share > 0 and self._clock() > self._paid_until
-
-    def charge(self, seconds: float) -> None:
-        """Charge a record's time. The account may be overdrawn once, and is paid back before the next record."""
-        saved_since = max(self._paid_until, self._clock() - SAVED_UP)
-        self._paid_until = saved_since + seconds / self._share
-
-
-class Strict:
-    """The highest lane with messages, always."""
-
-    def __init__(self, config: LanesConfig) -> None:
-        self.above = config.lanes_above
-
-    def order(self, lanes: Sequence[Lane]) -> Sequence[Lane]:
-        """Return the lanes as configured."""
-        return lanes
-
-    def charge(self, lane: Lane, seconds: float) -> None:
-        """Do nothing."""
-
-
-class Weighted:
-    """
-    Lanes share a slot's time by their weights, as in stride scheduling (Waldspurger and Weihl, 1995).
-
-    Each lane advances by the time it was served divided by its weight, and the lane that is behind goes first. A lane
-    that had no messages saves up nothing: it joins at the others' progress.
-    """
-
-    def __init__(self) -> None:
-        self._progress: defaultdict[str, float] = defaultdict(float)
-        self._served_at = 0.0
-
-    def order(self, lanes: Sequence[Lane]) -> Sequence[Lane]:
-        """Return the lanes, the one that is most behind first; among equals the higher one."""
-        return sorted(lanes, key=lambda lane: (self._joined(lane), lane.position))
-
-    def above(self, lane: Lane) -> Sequence[Lane]:
-        """Return none: the choice is made from batch to batch."""
-        del lane
-        return ()
-
-    def charge(self, lane: Lane, seconds: float) -> None:
-        """Let a lane advance."""
-        self._served_at = self._joined(lane)
-        self._progress[lane.name] = self._served_at + seconds / lane.weight
-
-    def _joined(self, lane: Lane) -> float:
-        return max(self._progress[lane.name], self._served_at)
-
-
-class Rate:
-    """
-    One slot's part of a `rate` in records a second of all slots.
-
-    A slot spaces its records evenly, and begins with a pause of about that length, spread at `random`: a new
-    environment knows nothing of the one before. After a quiet time each slot may start one record at once.
-    """
-
-    def __init__(self, rate: float, *, slots: int, clock: Callable[[], float], random: Random) -> None:
-        self._clock = clock
-        self._pause = slots / rate
-        self._next = self._promised = clock() + self._pause * (0.5 + random.random())
-        self._ahead = 0.0
-
-    def wait(self) -> float:
-        """Return the seconds until a record may start."""
-        # The longest first pause, or that after a call of several: a later time is from before the clock was set back.
-        latest = self._clock() + 1.5 * self._pause + self._ahead
-        if self._next > latest:
-            self._next = self._promised = latest
-        return max(0.0, self._next - self._clock())
-
-    def start(self) -> None:
-        """Count a record that starts now."""
-        self._ahead = 0.0
-        self._next = max(self._clock(), self._next) + self._pause
-
-    def join(self) -> bool:
-        """Count one more record that starts now with the last one, if its time comes within a second."""
-        if self.wait() > 1:
-            return False
-        self._ahead += self._pause
-        self._next += self._pause
-        return True
-
-    def promise(self) -> float:
-        """Return the seconds after which one more record is tried, behind all those that were promised a time."""
-        self._promised = max(self._next, self._promised) + PROMISED * self._pause
-        return self._promised - self._clock()
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class KindRate(Interception):
-    """Spaces the records of kinds with a rate, each by the slot's part of it: one that comes too early returns."""
-
-    rates: dict[str, Rate]
-    sleep: Callable[[float], None]
-
-    def begin(self, batch: Batch) -> Sequence[Interception]:
-        """Take part in every batch."""
-        del batch
-        return [self]
-
-    def before(self, record: RawRecord, entry: Entry, work: Work, *, joins: bool) -> Outcome | None:
-        """Let a record start if its kind may, or within a second: SQS takes it back for whole ones."""
-        del record
-        rate = self.rates.get(work.kind)
-        # In a call of several, those of one second start together, and the next call waits for all of them.
-        if rate is None or (joins and rate.join()):
-            return None
-        if (wait := rate.wait()) > 1:
-            # No longer than any yield: the rate may be raised meanwhile.
-            delay = math.ceil(min(rate.promise(), receive_floor(MAX_RECEIVES)))
-            return Outcome(entry=entry, delay=delay, reason=Reason.RATE)
-        if wait > 0:
-            self.sleep(wait)
-        rate.start()
-        return None
 
 
 @dataclasses.dataclass(slots=True)
