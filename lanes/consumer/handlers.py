@@ -110,13 +110,14 @@ class Registered:
             return None
         if inspect.isawaitable(result):
             result = self.loop.run(result)
-        if inspect.iscoroutine(result):
-            # Otherwise Python warns that it was never awaited.
-            result.close()
-            raise TypeError("the handler returned a coroutine of a coroutine, which is never awaited")
-        if inspect.isgenerator(result) or inspect.isasyncgen(result):
+            if inspect.isawaitable(result):
+                _drop(result)
+                raise TypeError(
+                    f"the handler returned what is never awaited, a value of the type {type(result).__name__}; await it"
+                )
+        if inspect.isgenerator(result) or inspect.isasyncgen(result) or isinstance(result, map | filter):
             raise TypeError(
-                "the handler returned a generator that is never run; do its work before returning"
+                f"the handler returned what is never run, a value of the type {type(result).__name__}; run it before"
             )
         return result
 
@@ -325,6 +326,17 @@ def _through(around: Around | None, handler: Registered) -> Registered:
         function=lambda argument, context: around(handler, argument, context),
         takes_context=True,
     )
+
+
+def _drop(awaitable: Any) -> None:
+    """End what nobody awaits: Python warns of a coroutine, and a task would go on beside the next record."""
+    end = (
+        getattr(awaitable, "close", None)
+        if inspect.iscoroutine(awaitable)
+        else getattr(awaitable, "cancel", None)
+    )
+    if end is not None:
+        end()
 
 
 def _is_generator(handler: Any) -> bool:

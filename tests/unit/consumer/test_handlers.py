@@ -1,5 +1,6 @@
 """Registration of handlers: what may be one, and what is refused before any message is lost to it."""
 
+import asyncio
 import functools
 import time
 from unittest import mock
@@ -87,6 +88,22 @@ def stepwise(message):
 
 async def later_stepwise(message):
     yield message
+
+
+async def pay(message):
+    pytest.fail(f"{message} goes on beside the next record")
+
+
+async def forgets_to_await(message):
+    return asyncio.gather(pay(message), pay(message))
+
+
+async def forgets_a_task(message):
+    return asyncio.create_task(pay(message))
+
+
+async def forgets_a_coroutine(message):
+    return pay(message)
 
 
 @pytest.mark.parametrize(
@@ -281,7 +298,15 @@ def test_a_builtin_without_a_signature_is_refused():
 
 @pytest.mark.parametrize(
     ("function", "words"),
-    [(stepwise, "never run"), (later_stepwise, "never run")],
+    [
+        (stepwise, "never run, a value of the type generator"),
+        (later_stepwise, "never run, a value of the type async_generator"),
+        (lambda message: map(print, [message]), "never run, a value of the type map"),
+        (lambda message: filter(None, [message]), "never run, a value of the type filter"),
+        (forgets_to_await, "never awaited, a value of the type _GatheringFuture"),
+        (forgets_a_task, "never awaited, a value of the type Task"),
+        (forgets_a_coroutine, "never awaited, a value of the type coroutine"),
+    ],
 )
 def test_a_handler_that_returns_what_has_not_run_has_failed(function, words):
     """Its work has not been done, whatever it looks like at registration."""
@@ -291,6 +316,14 @@ def test_a_handler_that_returns_what_has_not_run_has_failed(function, words):
 
     assert world.step("HIGH") == {message_id}
     assert words in world.recorder.named("message_failed")[0]["error"]
+
+    @world.consumer.handler("next")
+    async def handle_next(message):
+        await asyncio.sleep(0)
+
+    world.send("HIGH", kind="next", group="other")
+    world.step("HIGH")
+    assert len(world.recorder.named("message_handled")) == 1
 
 
 def test_a_kind_has_one_handler():
