@@ -169,6 +169,34 @@ def test_transactions_of_sqlite_that_sqlalchemy_begins_are_joined(outbox, databa
     assert ids(databases[0]) == ["kept"]
 
 
+@pytest.mark.parametrize("begins", ["sqlite3", "sqlalchemy"])
+def test_an_entry_in_a_savepoint_of_sqlite_is_refused_or_rolled_back(outbox, databases, begins):
+    """The driver begins a transaction at the first write: the end of an earlier savepoint would commit the entry."""
+    engine = sa.create_engine(databases[0].url)
+    if begins == "sqlalchemy":
+        sa.event.listen(engine, "connect", lambda driver, _record: setattr(driver, "isolation_level", None))
+        sa.event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
+    refused = [] if begins == "sqlalchemy" else ["lost", "many", "lock"]
+    found = []
+    for name, add in (
+        ("lost", lambda session: outbox.add(session, "k", None, id="lost", unique="key")),
+        ("many", lambda session: outbox.add_many(session, [Message(kind="k", id="many")])),
+        ("lock", lambda session: outbox.lock_group(session, "g")),
+    ):
+        with orm.Session(engine) as session:
+            try:
+                with session.begin_nested():
+                    add(session)
+            except OutboxTransactionError as error:
+                assert "in a savepoint" in str(error)  # noqa: PT017 - the other engine raises none
+                found.append(name)
+            session.add(Order())
+            session.rollback()
+    engine.dispose()
+
+    assert (found, ids(databases[0])) == (refused, [])
+
+
 def test_an_autocommit_connection_of_postgresql_is_refused(outbox, postgresql_subject):
     """Whoever has set it."""
     engine = postgresql_subject.engine.execution_options(isolation_level="AUTOCOMMIT")

@@ -82,7 +82,21 @@ def _with_transaction(connection: Connection) -> Connection:
             "the connection is in AUTOCOMMIT: the entry would stay when your transaction fails; use a connection at "
             "another isolation level"
         )
+    if connection.in_nested_transaction() and _begins_late(connection):
+        raise OutboxTransactionError(
+            "the connection is in a savepoint, and sqlite3 begins no transaction before one by itself: the entry would "
+            "stay when your transaction fails; let SQLAlchemy begin it, with isolation_level = None in the event "
+            "'connect' and BEGIN in the event 'begin', or add the entry outside of the savepoint"
+        )
     return connection
+
+
+def _begins_late(connection: Connection) -> bool:
+    """Whether the driver begins a transaction at the first write, so that the end of a savepoint may commit it."""
+    if connection.dialect.name != "sqlite":
+        return False
+    own: Any = connection.connection.driver_connection
+    return own.isolation_level is not None and getattr(own, "autocommit", None) is not False
 
 
 def _bind_of(session: orm.Session, table: Table) -> Engine | Connection:
