@@ -130,6 +130,17 @@ def time_of(not_before: datetime | timedelta, now: float, *, latest: timedelta) 
     return max(found, 0.0)
 
 
+def plain(text: str) -> str:
+    """
+    Return a text as Python's own type.
+
+    Example:
+        >>> f"{plain(JsonText('7'))!r}"
+        "'7'"
+    """
+    return str.__str__(text)
+
+
 def _new_id() -> str:
     return str(uuid.uuid4())
 
@@ -181,6 +192,13 @@ class Message(Generic[Data_co]):
     traceparent: str | None = None
     expires: datetime | None = None
     deduplication_id: str | None = None
+
+    def __post_init__(self) -> None:
+        """Take the texts of an `Enum`'s members: formatted, and in some drivers, they are names and not values."""
+        for name in ("kind", "id", "group", "source", "deduplication_id"):
+            value = getattr(self, name)
+            if type(value) is not str and isinstance(value, str):
+                object.__setattr__(self, name, plain(value))
 
     @property
     def identity(self) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment
 from lanes.errors import ConfigurationError, InvalidMessageError
-from lanes.message import LARGEST_BODY_BYTES, LONGEST_ID, Message, expiry_of, size_bytes, time_of
+from lanes.message import LARGEST_BODY_BYTES, LONGEST_ID, Message, expiry_of, plain, size_bytes, time_of
 from lanes.outbox.entry import (
     LARGEST_PRIORITY,
     LATEST,
@@ -210,7 +210,8 @@ class Outbox:
         if problems:
             raise InvalidMessageError(problems)
         entry = self.prepare(kind, data, **cast("EntryOptions", options))
-        return replace(entry, unique_key=key), on_duplicate == "keep"
+        # Drivers write a member of an enum by its name.
+        return replace(entry, unique_key=None if key is None else plain(key)), on_duplicate == "keep"
 
     def _entry_of(self, message: Message, not_before: datetime | timedelta | None = None) -> Entry:
         """Create the entry of a message, without its number."""

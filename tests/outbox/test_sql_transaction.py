@@ -1,6 +1,7 @@
 """What an outbox takes as your transaction, and what it refuses before anything is written."""
 
 import asyncio
+import enum
 import sqlite3
 import threading
 from contextlib import closing
@@ -10,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
 
-from lanes.errors import InvalidMessageError, OutboxTransactionError
+from lanes.errors import DuplicateEntryError, InvalidMessageError, OutboxTransactionError
 from lanes.message import Message
 from lanes.outbox import EntryState, Outbox
 from lanes.outbox.sql.bridges import (
@@ -195,6 +196,21 @@ def test_an_entry_in_a_savepoint_of_sqlite_is_refused_or_rolled_back(outbox, dat
     engine.dispose()
 
     assert (found, ids(databases[0])) == (refused, [])
+
+
+def test_a_group_and_a_key_may_be_members_of_an_enum(outbox, postgresql_subject):
+    """Another program has only their text: it takes the same lock, and meets the key that waits."""
+    region = enum.Enum("Region", {"EU": "eu"}, type=str).EU
+    SqlOutboxStore(postgresql_subject.engine).setup()
+    with postgresql_subject.engine.connect() as first, postgresql_subject.engine.connect() as second:
+        outbox.lock_group(first, region)
+        second.exec_driver_sql("SET lock_timeout = 100")
+        with pytest.raises(sa.exc.DBAPIError, match="lock timeout"):
+            outbox.lock_group(second, "eu")
+
+        outbox.add(first, "k", None, group=region, unique=region)
+        with pytest.raises(DuplicateEntryError, match="'eu'"):
+            outbox.add(first, "k", None, unique="eu")
 
 
 def test_an_autocommit_connection_of_postgresql_is_refused(outbox, postgresql_subject):

@@ -1,5 +1,6 @@
 """The message and its CloudEvents form."""
 
+import enum
 import json
 import re
 from datetime import UTC, datetime, timedelta, timezone
@@ -176,6 +177,17 @@ def test_given_group_and_deduplication_id_stay_as_they_are():
 
     assert message.message_group_id == "customer-1"
     assert message.message_deduplication_id == "once"
+
+
+def test_a_member_of_an_enum_is_its_text():
+    """So its message has one identity and one group with that of another program, which has only the text."""
+    texts = dict.fromkeys(("kind", "id", "group", "source", "deduplication_id"), "eu")
+    time, region = datetime(2026, 1, 2, tzinfo=UTC), enum.Enum("Region", {"EU": "eu"}, type=str).EU
+    message = Message(**dict.fromkeys(texts, region), time=time)
+
+    assert {name: f"{getattr(message, name)}" for name in texts} == texts
+    assert message == Message(**texts, time=time)
+    assert Message(kind="k", source="s", id=region).identity == "s#k#eu"
 
 
 @given(identity=st.text(min_size=1, max_size=128), other=st.text(min_size=1, max_size=128))

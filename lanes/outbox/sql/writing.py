@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from lanes.errors import DuplicateEntryError, OutboxTransactionError
+from lanes.message import plain
 from lanes.outbox.sql.bridges import Bridge
 from lanes.outbox.sql.schema import entry_of, row_of
 from lanes.outbox.sql.transaction import join, join_async
@@ -176,5 +177,5 @@ def _locks(
 
 def _key_of(table: Table, group: str) -> int:
     """Return the 64 bits of an advisory lock; groups that share them by chance wait for each other, no more."""
-    digest = hashlib.sha256(f"{table.fullname}\0{group}".encode()).digest()
+    digest = hashlib.sha256(f"{table.fullname}\0{plain(group)}".encode()).digest()
     return int.from_bytes(digest[:8], "big", signed=True)
