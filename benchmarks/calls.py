@@ -6,7 +6,7 @@ MEDIUM over a backlog of MAIN at 1, 3 and 10 slots, and those at three slots wit
 none). Calls are those of the function; requests also count receives and deletions of the mappings, rings of the bell,
 and invocations. Dollars cover all of these, the function's time and the table's units, at the prices of
 `simulator/prices.toml`. The producers' other requests, empty polls of mappings and logs are left out. The
-plain pattern is priced with batches of one and of ten; `dollars_over_plain` compares with the cheaper of them.
+plain pattern is priced with batches of 1, 2, 5 and 10; `dollars_over_plain` compares with the cheapest of them.
 """
 
 from __future__ import annotations

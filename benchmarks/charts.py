@@ -17,7 +17,7 @@ NAMES = {
     "ideal": "ideal scheduler",
     "pull": "pull",
     "mappings": "mappings",
-    "plain": "plain pattern, better batch size",
+    "plain": "plain pattern, best batch size",
     "none": "no priority",
 }
 COLOURS = {kind: lane_colour(number) for kind, number in zip(NAMES, (3, 2, 1, 0, 5), strict=True)}

@@ -106,7 +106,7 @@ class Case:
 
     @property
     def plain_of_ideal(self) -> float:
-        """The same of the plain pattern with the better batch size."""
+        """The same of the plain pattern with the best batch size."""
         return self.bound.urgent / min(one.urgent for one in self.plains)
 
     @property
@@ -116,7 +116,7 @@ class Case:
 
     @property
     def plain_drain(self) -> float:
-        """The same of the plain pattern with the better batch size."""
+        """The same of the plain pattern with the best batch size."""
         return min(one.everything for one in self.plains) / self.none.everything
 
     def rows(self) -> Iterator[tuple[Any, ...]]:

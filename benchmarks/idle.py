@@ -71,7 +71,7 @@ class Case:
 
     @cached_property
     def plain(self) -> Busy:
-        """The plain pattern with the better batch size."""
+        """The plain pattern with the best batch size."""
         found = [self._busy(Pattern.PLAIN, plain_batch=size) for size in PLAIN_BATCHES]
         return max(found, key=lambda one: one.work)
 

@@ -2,9 +2,9 @@
 The wait of the top lane, and its price in slot time, calls and dollars: `python -m benchmarks.wait --json`.
 
 Bursts at the top and a trickle below them, over a constant backlog of 1,000 messages, at 1, 3 and 10 slots, compared
-with an ideal scheduler without latency or calls, the plain pattern with batches of one and ten, no priority, and the
+with an ideal scheduler without latency or calls, the plain pattern with batches of 1, 2, 5 and 10, no priority, and the
 same bursts over an empty backlog. A wait ends with the first start of the handler. Each figure is the worst case;
-`p99_over_plain` is against the better batch size.
+`p99_over_plain` is against the best batch size.
 
 The first seed also runs over backlogs of 10 and 100,000: `deep_over_shallow_p50` compares these two, and
 `p99_over_plain_any_depth` is the longest p99 of all depths over that of the plain pattern at 1,000.
@@ -17,7 +17,7 @@ below, and a message at the top that fails repeatedly with others behind it.
 Price: calls and dollars of a million messages. Calls are those of the function; requests also count receives and
 deletions of the mappings, rings of the bell, and invocations. Dollars cover all of these, the function's time and the
 table's units, at the prices of `simulator/prices.toml`; the producers' other requests, empty polls of mappings and logs
-are left out. `dollars_over_plain` is against the cheaper batch size.
+are left out. `dollars_over_plain` is against the cheapest batch size.
 """
 
 from __future__ import annotations

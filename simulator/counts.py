@@ -45,14 +45,13 @@ class ApproximateQueues(MemoryQueues):
         *,
         scheduler: Scheduler,
         calls: Calls,
-        native: int | None,
         unknowns: Unknowns,
         chance: Random,
         look_ahead: int = LOOK_AHEAD,
     ) -> None:
         numbers = itertools.count(1)
         super().__init__(
-            config, scheduler.clock, calls, native=native, new_message_id=lambda: f"sqs-{next(numbers):x}"
+            config, scheduler.clock, calls, native=None, new_message_id=lambda: f"sqs-{next(numbers):x}"
         )
         if look_ahead != LOOK_AHEAD or unknowns.group_order is not GroupOrder.OLDEST:
             for queue in self.live.values():

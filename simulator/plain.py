@@ -1,8 +1,11 @@
 """
 The plain pattern, to compare with: the first published description of priority queues on Lambda.
 
-It reads the higher queues before each record, counts messages in any state, leaves the visibility timeout alone (SQS's
-default), takes records one by one, and has a native dead-letter queue at five receives.
+It reads the higher queues before each record, counts messages in any state, leaves the visibility timeout alone
+(SQS's default), takes records one by one, and has no dead-letter queue. Where it has several slots, it yields to a
+queue if one of its two counts exceeds them. Added here: the maximum concurrency of our mappings, without which most
+of its calls are throttled, and larger batches, of which it returns everything from the first record that yields, as
+SQS asks for (Lambda developer guide, "Implementing partial batch responses").
 """
 
 from __future__ import annotations
@@ -17,7 +20,6 @@ if TYPE_CHECKING:
     from lanes.config import LanesConfig
     from lanes.consumer.engines.check import DepthReader
 
-NATIVE_RECEIVES = 5
 VISIBILITY = timedelta(seconds=30)
 """Of its queues: that of SQS by default, for which a yielded record is away."""
 
@@ -76,10 +78,10 @@ class PlainConsumer:
         return _kept([])
 
     def _must_yield(self, lane: str) -> bool:
-        for higher in self._config.lanes_above(self._config.lane(lane)):
-            if not self._depths.depth(higher.name).is_empty:
-                return True
-        return False
+        slots = self._config.consumer.reserved_concurrency
+        most = slots if slots > 1 else 0
+        above = (self._depths.depth(one.name) for one in self._config.lanes_above(self._config.lane(lane)))
+        return any(depth.backlog > most or depth.in_flight > most for depth in above)
 
 
 def _kept(records: list[Mapping[str, Any]]) -> dict[str, Any]:

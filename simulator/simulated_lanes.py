@@ -30,7 +30,7 @@ from .mapping import SimulatedMapping
 from .memory import Calls, CountedLedger, MemorySlots
 from .meter import Meter, SlotWatch
 from .parameters import Faults, Unknowns
-from .plain import NATIVE_RECEIVES, PlainConsumer, as_published
+from .plain import PlainConsumer, as_published
 from .scheduler import Scheduler
 
 if TYPE_CHECKING:
@@ -177,7 +177,6 @@ class SimulatedLanes:
             config,
             scheduler=self.scheduler,
             calls=self.calls,
-            native=NATIVE_RECEIVES if pattern is Pattern.PLAIN else None,
             unknowns=self.unknowns,
             look_ahead=look_ahead,
             chance=Random(f"counts {seed}"),  # noqa: S311

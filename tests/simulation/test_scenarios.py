@@ -98,7 +98,7 @@ def test_all_problems_of_a_scenario_are_told_at_once_with_the_nearest_names():
 
 @pytest.mark.parametrize("engine", ["mappings", "pull"])
 def test_a_scenario_may_have_its_resource_away(engine):
-    """Our messages wait for it and end as done, while the plain pattern makes dead letters of them."""
+    """Our messages wait for it and end as done; the plain pattern goes on to call it."""
     config = LanesConfig.from_dict({"consumer": {"engine": engine}})
     scenario = small(
         away=["0s-5s", "10m-20m"],
@@ -112,7 +112,6 @@ def test_a_scenario_may_have_its_resource_away(engine):
         *(True, True, False, False, True, True, False)
     ]
     assert (sum(lane.dead for lane in ours.lanes), sum(lane.left for lane in ours.lanes)) == (0, 0)
-    assert sum(lane.dead for lane in plain_pattern.lanes) > 100
     assert 10 < ours.totals.refused < plain_pattern.totals.refused / 5
     assert [row["refused"] for row in readable(total_rows(runs))] == [
         str(run.outcome.totals.refused) for run in runs

@@ -21,7 +21,6 @@ def counts_with(**unknowns):
         LanesConfig(),
         scheduler=scheduler,
         calls=Calls(),
-        native=None,
         unknowns=Unknowns(**unknowns),
         chance=Random(1),
     )
