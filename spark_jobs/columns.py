@@ -36,7 +36,7 @@ PLAIN = (
     types.TimestampNTZType,
     types.NullType,
 )
-# A decimal becomes a JSON number; a double keeps 15 digits exactly.
+# A decimal with a fraction becomes a double, which keeps 15 digits exactly; one without is a whole number.
 MAX_DIGITS = 15
 
 
@@ -101,7 +101,7 @@ def _data_problems(kind: types.DataType, where: str) -> Iterator[str]:
             yield f"{where} is {kind.simpleString()}; keys of a JSON object are strings"
         yield from _data_problems(kind.valueType, f"{where}[key]")
     elif isinstance(kind, types.DecimalType):
-        if kind.precision > MAX_DIGITS:
+        if kind.scale and kind.precision > MAX_DIGITS:
             yield (
                 f"{where} is {kind.simpleString()}; a JSON number keeps {MAX_DIGITS} digits, "
                 f"cast it to a smaller decimal or to a string"

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 # A change gives every row a new id, so a rerun would send all rows again.
 NAMESPACE = uuid.UUID("5a0f3b4e-6d1c-4f0a-9b57-1d0c8e7a2f36")
+WHOLE = Decimal(1)
 
 
 class RowRefusedError(MessageError):
@@ -261,6 +262,9 @@ def _as_json(value: object) -> Any:
 
 
 def _number(value: Decimal) -> float:
+    # Of a type without a fraction, which has the keys of many databases: a handler's int is not 7.0.
+    if value.same_quantum(WHOLE):
+        return int(value)
     number = float(value)
     if Decimal(repr(number)) != value:
         raise ValueError(f"{value} has more digits than a number of a handler keeps; cast it to a string")

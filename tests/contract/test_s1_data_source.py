@@ -66,6 +66,17 @@ def test_structs_and_maps_arrive_as_json(spark, lanes):
     }
 
 
+def test_decimals_without_a_fraction_are_whole_numbers(spark, lanes):
+    """Many databases have them as keys, and a handler whose data has an int takes no 7.0."""
+    lanes.write(
+        spark.sql("SELECT struct(CAST(7 AS DECIMAL(10, 0)) AS a, CAST(1e37 AS DECIMAL(38, 0)) AS b) AS data")
+    )
+
+    ((_, event),) = lanes.take("MAIN")
+    assert [type(value) for value in event["data"].values()] == [int, int]
+    assert event["data"]["b"] == 10**37
+
+
 def test_order_within_a_group_is_that_of_the_partition(spark, lanes):
     """Rows of one group in one partition are sent in order."""
     table = spark.range(60, numPartitions=1).selectExpr(

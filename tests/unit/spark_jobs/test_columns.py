@@ -50,6 +50,12 @@ def problems_of(*columns, kind="a.kind"):
                 ),
             )
         ],
+        [
+            (
+                "data",
+                struct(("key", t.DecimalType(38, 0))),
+            )
+        ],
     ],
 )
 def test_columns_that_have_a_form_in_json_are_taken(columns):

@@ -93,6 +93,9 @@ def test_an_item_is_the_message_of_its_row(row, shards, mark):
     ("value", "text"),
     [
         (Decimal("12.30"), "12.3"),
+        (Decimal("12.00"), "12.0"),
+        (Decimal(12), "12"),
+        (Decimal(10**37 + 1), f"{10**37 + 1}"),
         (date(2026, 1, 2), '"2026-01-02"'),
         (datetime(2026, 1, 2, 3, tzinfo=UTC), '"2026-01-02T03:00:00+00:00"'),
         ([("a", 1)], '[["a",1]]'),
