@@ -115,7 +115,9 @@ class Registered:
                 raise TypeError(
                     f"the handler returned what is never awaited, a value of the type {type(result).__name__}; await it"
                 )
-        if inspect.isgenerator(result) or inspect.isasyncgen(result) or isinstance(result, map | filter):
+        # The ids that a batch handler answers are read.
+        is_lazy = self.max_size is None and isinstance(result, map | filter)
+        if is_lazy or inspect.isgenerator(result) or inspect.isasyncgen(result):
             raise TypeError(
                 f"the handler returned what is never run, a value of the type {type(result).__name__}; run it before"
             )

@@ -326,6 +326,13 @@ def test_a_handler_that_returns_what_has_not_run_has_failed(function, words):
     assert len(world.recorder.named("message_handled")) == 1
 
 
+def test_the_ids_that_a_batch_handler_answers_may_be_lazy():
+    """They are read, so that nothing is left undone."""
+    handler = registered_with(lambda messages: map(str, messages), HandlerLoop(), max_size=3)
+
+    assert list(handler([7], None)) == ["7"]
+
+
 def test_a_kind_has_one_handler():
     """A second one is a mistake."""
     handlers = Handlers()
