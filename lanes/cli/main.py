@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -135,6 +137,10 @@ def command() -> Any:
 
 def main() -> None:
     """Run the command; print the errors of the library without a traceback."""
+    # Python has None for a stream that is closed, as under some schedulers: a change must not end in a traceback.
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - until the process ends
     for stream in (sys.stdout, sys.stderr):
         escape_unwritable(stream)
     try:

@@ -1,6 +1,10 @@
 """`lanes config` as a user types it."""
 
 import json
+import subprocess
+import sys
+
+import pytest
 
 
 def test_config_show_prints_one_json_document(typed):
@@ -12,6 +16,17 @@ def test_config_show_prints_one_json_document(typed):
     assert rows[0]["visibility"] == 60.0, "durations are seconds"
     assert "reserved_concurrency is 1" in done.stderr
     assert done.returncode == 0
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", ">&- 2>&-"])
+def test_a_closed_stream_is_no_fault(closed):
+    """Some schedulers start programs so; with a traceback a change that is made would look like one that failed."""
+    command = f'"{sys.executable}" -m lanes config show {closed}'
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0
+    assert "Traceback" not in done.stderr
+    assert ("HIGH" in done.stdout) != closed.startswith(">")
 
 
 def test_unknown_stage_is_named_with_the_nearest_known_one(typed):
