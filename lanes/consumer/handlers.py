@@ -115,6 +115,10 @@ class Registered:
                 raise TypeError(
                     f"the handler returned what is never awaited, a value of the type {type(result).__name__}; await it"
                 )
+        if isinstance(result, BaseException):
+            raise TypeError(
+                f"the handler returned a value of the type {type(result).__name__}; raise it instead"
+            )
         # The ids that a batch handler answers are read.
         is_lazy = self.max_size is None and isinstance(result, map | filter)
         if is_lazy or inspect.isgenerator(result) or inspect.isasyncgen(result):

@@ -14,7 +14,7 @@ from aws_lambda_powertools.utilities.idempotency import (
 )
 from aws_lambda_powertools.utilities.idempotency.exceptions import IdempotencyItemAlreadyExistsError
 
-from lanes import Consumer, Message
+from lanes import Consumer, DeadLetter, Message, Retry
 from lanes.consumer.event_loop import HandlerLoop
 from lanes.consumer.handlers import Handlers
 from lanes.consumer.handlers import registered as registered_with
@@ -305,11 +305,13 @@ def test_a_builtin_without_a_signature_is_refused():
         (lambda message: filter(None, [message]), "never run, a value of the type filter"),
         (forgets_to_await, "never awaited, a value of the type _GatheringFuture"),
         (forgets_a_task, "never awaited, a value of the type Task"),
+        (lambda _message: Retry(), "a value of the type Retry; raise it instead"),
+        (lambda _message: DeadLetter("no"), "a value of the type DeadLetter; raise it instead"),
         (forgets_a_coroutine, "never awaited, a value of the type coroutine"),
     ],
 )
-def test_a_handler_that_returns_what_has_not_run_has_failed(function, words):
-    """Its work has not been done, whatever it looks like at registration."""
+def test_a_handler_that_returns_what_is_not_done_has_failed(function, words):
+    """Its work has not been done, or has failed, whatever it looks like at registration."""
     world = World()
     world.consumer.handler("work")(lambda message: function(message))  # noqa: PLW0108 - it hides the function
     message_id = world.send("HIGH")
