@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import inspect
@@ -119,8 +120,21 @@ class Registered:
             raise TypeError(
                 f"the handler returned a value of the type {type(result).__name__}; raise it instead"
             )
+        # Late: few handlers return anything.
+        from concurrent.futures import Future
+
+        if isinstance(result, Future):
+            result.cancel()
+            raise TypeError(
+                f"the handler returned what nobody waits for, a value of the type {type(result).__name__}; "
+                "call its `result()`"
+            )
         # The ids that a batch handler answers are read.
         is_lazy = self.max_size is None and isinstance(result, map | filter)
+        # The body of a function with `contextlib.contextmanager` runs when it is entered.
+        is_lazy = is_lazy or isinstance(
+            result, contextlib.ContextDecorator | contextlib.AsyncContextDecorator
+        )
         if is_lazy or inspect.isgenerator(result) or inspect.isasyncgen(result):
             raise TypeError(
                 f"the handler returned what is never run, a value of the type {type(result).__name__}; run it before"

@@ -1,8 +1,10 @@
 """Registration of handlers: what may be one, and what is refused before any message is lost to it."""
 
 import asyncio
+import contextlib
 import functools
 import time
+from concurrent.futures import Future
 from unittest import mock
 
 import pytest
@@ -303,6 +305,12 @@ def test_a_builtin_without_a_signature_is_refused():
         (later_stepwise, "never run, a value of the type async_generator"),
         (lambda message: map(print, [message]), "never run, a value of the type map"),
         (lambda message: filter(None, [message]), "never run, a value of the type filter"),
+        (contextlib.contextmanager(stepwise), "never run, a value of the type _GeneratorContextManager"),
+        (
+            contextlib.asynccontextmanager(later_stepwise),
+            "never run, a value of the type _AsyncGeneratorContextManager",
+        ),
+        (lambda _message: Future(), "nobody waits for, a value of the type Future; call its `result()`"),
         (forgets_to_await, "never awaited, a value of the type _GatheringFuture"),
         (forgets_a_task, "never awaited, a value of the type Task"),
         (lambda _message: Retry(), "a value of the type Retry; raise it instead"),
