@@ -177,7 +177,6 @@ class SimulatedSubject(ModelSubject):
             LanesConfig(),
             scheduler=scheduler,
             calls=Calls(),
-            native=None,
             unknowns=Unknowns(group_order=order),
             chance=Random(1),
         )
