@@ -10,8 +10,9 @@ from lanes.aws.queues.batch_calls import CallEnded, ClientCalls
 from lanes.errors import AwsError, RunError
 from lanes.message_filter import MessageFilter
 from lanes.overrides import Action, Override
-from lanes.runs import Counts, State
+from lanes.runs import Counts, Mark, State
 from spark_jobs import files, following, worker_calls
+from spark_jobs.following import SharedSeal
 from spark_jobs.plan import WritePlan
 from spark_jobs.sending.record import RowCounts
 from spark_jobs.source import LanesWriter, RowsSent
@@ -282,3 +283,13 @@ def test_a_data_source_that_cannot_seal_says_that_its_tasks_are_not_at_fault(bul
 
     (session,) = (tmp_path / "runs" / NAME / "sessions").iterdir()
     assert json.loads(session.read_text())["reason"] == "all tasks have ended, and their commit has failed"
+
+
+def test_members_that_change_during_a_shared_seal_are_refused():
+    """Spark reads the manifest again if an executor with sorted members is lost: it may have more by then."""
+    one, another = (bytes(8) + text * 8 for text in (b"a", b"b"))
+    seal = SharedSeal(options=None, deployment=None, mark=Mark(name=NAME, chunks=4), shares=1)
+    (counted,) = seal.count(0, [(0, one), (0, one)])
+
+    with pytest.raises(RunError, match="has changed while it was sealed"):
+        seal.write(0, [(0, one + another)], counted)
