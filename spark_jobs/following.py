@@ -153,7 +153,7 @@ def end(
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """Sends the message of the end of a run, from whatever process finds it."""
+    """Sends the message of the end of a run, from the process that finds it."""
 
     options: WriterOptions
     deployment: Deployment
@@ -195,7 +195,7 @@ class SharedSeal:
         Every step may be repeated, so a task that was killed is tried again by Spark, and a killed driver by a rerun.
         """
         files = spark.parallelize(names, self.shares)
-        # Both jobs read what the first has sorted: Spark keeps the files of a shuffle for later jobs.
+        # Both jobs read the sorted members of the first: Spark keeps the files of a shuffle for later jobs.
         members = files.mapPartitions(self.sort).partitionBy(self.shares, _itself)
         shares = members.mapPartitionsWithIndex(self.count).collect()
         check()

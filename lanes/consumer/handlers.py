@@ -114,7 +114,7 @@ class Registered:
             if inspect.isawaitable(result):
                 _drop(result)
                 raise TypeError(
-                    f"the handler returned what is never awaited, a value of the type {type(result).__name__}; await it"
+                    f"the handler returned a value of the type {type(result).__name__}, which nothing awaits; await it"
                 )
         if isinstance(result, BaseException):
             raise TypeError(
@@ -126,7 +126,7 @@ class Registered:
         if isinstance(result, Future):
             result.cancel()
             raise TypeError(
-                f"the handler returned what nobody waits for, a value of the type {type(result).__name__}; "
+                f"the handler returned a value of the type {type(result).__name__}, which is not waited for; "
                 "call its `result()`"
             )
         # The ids that a batch handler answers are read.
@@ -137,7 +137,7 @@ class Registered:
         )
         if is_lazy or inspect.isgenerator(result) or inspect.isasyncgen(result):
             raise TypeError(
-                f"the handler returned what is never run, a value of the type {type(result).__name__}; run it before"
+                f"the handler returned a value of the type {type(result).__name__}, which is never run; run it before"
             )
         return result
 
@@ -349,7 +349,7 @@ def _through(around: Around | None, handler: Registered) -> Registered:
 
 
 def _drop(awaitable: Any) -> None:
-    """End what nobody awaits: Python warns of a coroutine, and a task would go on beside the next record."""
+    """End a value that is never awaited: Python warns of a coroutine, and a task would go on beside the next record."""
     end = (
         getattr(awaitable, "close", None)
         if inspect.iscoroutine(awaitable)

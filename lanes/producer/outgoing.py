@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def check_messages(messages: object) -> None:
     """
-    Refuse what is not an iterable of messages before it is read.
+    Refuse anything but an iterable of messages before it is read.
 
     Raises:
         TypeError: it is one message, or nothing that can be iterated.

@@ -301,21 +301,27 @@ def test_a_builtin_without_a_signature_is_refused():
 @pytest.mark.parametrize(
     ("function", "words"),
     [
-        (stepwise, "never run, a value of the type generator"),
-        (later_stepwise, "never run, a value of the type async_generator"),
-        (lambda message: map(print, [message]), "never run, a value of the type map"),
-        (lambda message: filter(None, [message]), "never run, a value of the type filter"),
-        (contextlib.contextmanager(stepwise), "never run, a value of the type _GeneratorContextManager"),
+        (stepwise, "a value of the type generator, which is never run"),
+        (later_stepwise, "a value of the type async_generator, which is never run"),
+        (lambda message: map(print, [message]), "a value of the type map, which is never run"),
+        (lambda message: filter(None, [message]), "a value of the type filter, which is never run"),
+        (
+            contextlib.contextmanager(stepwise),
+            "a value of the type _GeneratorContextManager, which is never run",
+        ),
         (
             contextlib.asynccontextmanager(later_stepwise),
-            "never run, a value of the type _AsyncGeneratorContextManager",
+            "a value of the type _AsyncGeneratorContextManager, which is never run",
         ),
-        (lambda _message: Future(), "nobody waits for, a value of the type Future; call its `result()`"),
-        (forgets_to_await, "never awaited, a value of the type _GatheringFuture"),
-        (forgets_a_task, "never awaited, a value of the type Task"),
+        (
+            lambda _message: Future(),
+            "a value of the type Future, which is not waited for; call its `result()`",
+        ),
+        (forgets_to_await, "a value of the type _GatheringFuture, which nothing awaits"),
+        (forgets_a_task, "a value of the type Task, which nothing awaits"),
         (lambda _message: Retry(), "a value of the type Retry; raise it instead"),
         (lambda _message: DeadLetter("no"), "a value of the type DeadLetter; raise it instead"),
-        (forgets_a_coroutine, "never awaited, a value of the type coroutine"),
+        (forgets_a_coroutine, "a value of the type coroutine, which nothing awaits"),
     ],
 )
 def test_a_handler_that_returns_what_is_not_done_has_failed(function, words):
