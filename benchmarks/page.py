@@ -17,10 +17,9 @@ from benchmarks.targets import TARGETS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+    from benchmarks.targets import Target
 
-COMPARED = ("wait", "wait-pull")
-"""Benchmarks with a table of engines and patterns on the page."""
+DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 COMMAND = re.compile(r"(: )?`python -m [^`]+`(: )?")
 """The command within the first sentence of a benchmark's module."""
@@ -35,16 +34,14 @@ make bench ARGS=--quick
 ```
 
 The first takes minutes and renews this page; the second only checks that all benchmarks run. For one benchmark run
-`python -m benchmarks.wait`; add `--json` for its figures only, `--engine pull` for the other engine, and `--seed` for
-other random choices. The beginning of its file describes its load; you find its tables in
+`python -m benchmarks.wait`; its file describes its load, and `--help` its options. All figures and tables are in
 [benchmarks.json](benchmarks.json).
 
-The benchmarks of priority run the deployed consumer in virtual time ([architecture](architecture.md)), and compare it
-with no priority, with an ideal scheduler without latency or calls, and with the plain pattern as its author deploys
-it: a mapping on each queue, a check of the higher queues before each record, a visibility of 30 s, no dead-letter
-queue, and with several slots a yield only to more messages than slots. We add our mappings' maximum concurrency,
-without which its lower lanes wait longer, and to its batches of one message those of two, five and ten: the best of
-the four counts. Each first checks that the system is saturated, and exits with 3 if it is not.
+The benchmarks of priority run the deployed consumer in virtual time, and compare it with no priority, with an ideal
+scheduler without latency or calls, and with the plain pattern as its author deploys it: a mapping on each queue, a
+check of the higher queues before each record, a visibility of 30 s, no dead-letter queue, and with several slots a
+yield only to more messages than slots. We add our mappings' maximum concurrency, without which its lower lanes wait
+longer, and to its batches of one message those of two, five and ten: the best of the four counts.
 
 A figure with a target is the worst of its seeds; the range over undocumented behaviour is of the first seed at smaller
 sizes. Times depend on the machine, figures in virtual time on the seed alone.
@@ -81,13 +78,12 @@ def page_of(whole: Mapping[str, Any]) -> str:
         ASSUMPTION,
         _run_on(whole["machine"]),
         _run_later(whole["results"]),
-        "## Targets\n",
-        table_of(whole["results"]),
+        "## Targets that are met\n",
+        *_met(whole["results"]),
         _left_out(whole["results"]),
+        "## Missed targets\n",
+        *_missed(whole["results"]),
     ]
-    parts += ["## What each measures\n", "\n".join(map(_about, dict.fromkeys(map(_module, TARGETS)))) + "\n"]
-    parts += [f"```text\n{name}: {_first_table(whole['printed'][name])}\n```\n" for name in COMPARED]
-    parts += ["## Missed targets\n", *_missed(whole["results"])]
     return "\n".join(parts)
 
 
@@ -98,9 +94,22 @@ def write_page(whole: Mapping[str, Any]) -> None:
         (DOCS / "pictures" / file).write_text(draw(whole["results"]), encoding="utf-8")
 
 
-def _first_table(printed: str) -> str:
-    """Return the first of the printed tables: the others are details, or summed up by the table of targets."""
-    return printed.strip().partition("\n\n")[0]
+def _met(results: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Give the targets of each benchmark that are met, after a sentence about it."""
+    about = ""
+    for name, line in results.items():
+        met = [target for target in TARGETS[name] if target.is_held_by(line.get(target.figure))]
+        figures = "; ".join(f"`{one.figure}` {_found(line, one)}" for one in met) or "none"
+        sentence = _about(name) if _module(name) != about else ""
+        about = _module(name)
+        yield f"**{name}**{sentence}: {figures}.\n"
+
+
+def _found(line: Mapping[str, Any], target: Target) -> str:
+    """Return a figure, its target and the worst figure over undocumented behaviour."""
+    worst = line.get("worst_of_range", {}).get(target.figure)
+    in_range = "" if worst is None else f", range {shown(worst)}"
+    return f"{shown(line.get(target.figure))} ({target}{in_range})"
 
 
 def _left_out(results: Mapping[str, Any]) -> str:
@@ -130,20 +139,22 @@ def _module(label: str) -> str:
 
 def _about(name: str) -> str:
     """Return the first sentence of the description of a benchmark's module."""
-    first = (import_module(f"benchmarks.{name}").__doc__ or "").strip().partition("\n\n")[0]
-    return f"- **{name}**: {COMMAND.sub('', ' '.join(first.split()))}"
+    first = (import_module(f"benchmarks.{_module(name)}").__doc__ or "").strip().partition("\n\n")[0]
+    sentence = COMMAND.sub("", " ".join(first.split())).rstrip(".")
+    return f", {sentence[0].lower()}{sentence[1:]}"
 
 
 def _missed(results: Mapping[str, Any]) -> Iterator[str]:
     """Give each missed target with its reason; one that both engines miss alike once."""
-    reasons: dict[tuple[str, str], list[str]] = {}
+    reasons: dict[tuple[str, str], dict[str, str]] = {}
     for name, line in results.items():
         for target in TARGETS[name]:
             if not target.is_held_by(line.get(target.figure)):
                 reason = REASONS.get((name, target.figure), "Not explained yet.")
-                reasons.setdefault((target.figure, reason), []).append(name)
-    for (figure, reason), names in reasons.items():
-        yield f"**{', '.join(names)}: `{figure}`.** {reason}\n"
+                reasons.setdefault((target.figure, reason), {})[name] = _found(line, target)
+    for (figure, reason), found in reasons.items():
+        figures = ", ".join(f"{name}: `{figure}` {one}" for name, one in found.items())
+        yield f"**{figures}.** {reason}\n"
 
 
 def main() -> None:

@@ -4,32 +4,26 @@ from __future__ import annotations
 
 AWAY_RECEIVES = (
     "Each slot tries the most urgent record once a minute, 240 times in four hours, and of the twenty groups of HIGH "
-    "SQS gives the oldest first. A record that stayed away for longer after its try would be received less often, and "
-    "would be missing when the resource is back. Above 500 each further receive delays it for longer, so that a "
-    "thousand last for two weeks."
+    "SQS gives the oldest first. A record that stayed away for longer would be missing when the resource is back."
 )
 
 REASONS: dict[tuple[str, str], str] = {
     ("bounded", "max_wait_overrun_seconds"): (
-        "The share is right, the times are not. An overdue batch is served only when it happens to get a slot, "
-        "and under a flood throttled batches compete for each slot: without any priority the longest wait is 277 "
-        "s at one slot. Records that are not served when they arrive are parked for 5 to 15 s. The pull engine, "
-        "which asks for overdue messages, keeps the bound."
+        "An overdue batch is served only when it happens to get a slot, and under a flood throttled batches compete "
+        "for each slot: without any priority the longest wait is 277 s at one slot. The pull engine asks for overdue "
+        "messages, and keeps the bound."
     ),
     ("scale", "flatness_under_trickle"): (
-        "The price of one delivery is flat (`flatness`); the number of deliveries rises with the number of groups. "
-        "With one group below, one batch waits at a time; with hundreds another one is always ready, takes a slot "
-        "that HIGH has just left, and yields again."
+        "The price of one delivery is flat; the number of deliveries rises with the number of groups. With hundreds of "
+        "groups below, a batch is always ready, takes a slot that HIGH has just left, and yields again."
     ),
     ("wait", "p99_over_plain"): (
-        "At ten slots, against batches of two, which the plain pattern was not compared with when the target was set; "
-        "against its batches of ten it is 1.83. After each yield its lower lanes are away for thirty seconds, and "
-        "leave the slots to HIGH: 0.53 of the time is work, and 0.76 here."
+        "At ten slots, against batches of two; against batches of ten it is 1.83. After each yield the plain pattern's "
+        "lower lanes are away for thirty seconds, and leave the slots to HIGH: 0.53 of the time is work, and 0.76 here."
     ),
     ("wait-pull", "dollars_over_plain"): (
-        "With ten slots and records of 0.1 s. A receive brings what ends within 0.2 s, two records; with three it was "
-        "0.96 of batches of one and ten, and where all records take the same time HIGH waits up to 1.34 times as long "
-        "as under the ideal scheduler instead of 1.02."
+        "With ten slots and records of 0.1 s, of which a receive brings two. With three, HIGH waits up to 1.34 times "
+        "as long as under the ideal scheduler instead of 1.02 where all records take the same time."
     ),
     ("away", "most_receives"): AWAY_RECEIVES,
     ("away-pull", "most_receives"): AWAY_RECEIVES,
@@ -45,34 +39,31 @@ REASONS: dict[tuple[str, str], str] = {
         "is as long as the calls that find, report and delete it. It still does 1.14 times the work of no priority."
     ),
     ("loads-pull", "rarely_long_over_none"): (
-        "Where times vary a batch has few records, so that none waits behind a long one, and the calls between batches "
-        "take a tenth of the slots. Log-normal times have the same share. With full batches HIGH waited 16.9 s longer "
-        "than under the ideal scheduler instead of 0.2 s."
+        "Where times vary a batch has few records, and the calls between batches take a tenth of the slots. With full "
+        "batches HIGH waited 16.9 s longer than under the ideal scheduler instead of 0.2 s."
     ),
     ("loads-pull", "second_lane_floods_beyond_ideal_seconds"): (
         "The ideal waits for the record that runs, 0.1 s. A message that comes just after a look is found by the one "
         "beside the next record, and waits for the end of that one too."
     ),
     ("loads-pull", "thin_dollars_over_mapped"): (
-        "A slot stays until the second of its ring is over, since SQS has dropped the rings of that second. Without "
-        "`linger` the bill is 7 % less at ten slots and as much at one. SQS dates its answers to whole seconds, so the "
-        "stay can't be shorter."
+        "A slot stays until the second of its ring is over, since SQS has dropped the rings of that second and dates "
+        "its answers to whole seconds. Without `linger` the bill is 7 % less at ten slots and as much at one."
     ),
     ("overhead", "us_per_record_batch_1"): (
-        "By the figures with and without logs, a record costs 19 us and its log line 10, a batch 37 us and its metric "
-        "object 19. A batch also hands a call to a thread, which extends the visibility beside the first record."
+        "A record costs 19 us and its log line 10, a batch 37 us and its metric object 19. A batch also hands a call "
+        "to a thread, which extends the visibility."
     ),
     ("overhead", "us_per_record_batch_10"): (
         "Typed kinds, expiry, runs, decoders and resources that are away have added a twelfth of the instructions of a "
-        "record since the target was held. Beside the other load of that day, Powertools took 40 us instead of 37."
+        "record since the target was held."
     ),
     ("overhead", "over_powertools_batch_1"): (
         "Powertools checks no lane above, keeps no attempts, extends no visibility and sends no metric object."
     ),
     **dict.fromkeys(
         [("overhead", "over_powertools_batch_1_pull"), ("overhead", "over_powertools_batch_10_pull")],
-        "Of the pull engine it includes the slot's receives, deletions and looks, which Lambda's poller makes for the "
-        "others, and their hand-over to threads; the calls themselves are answered at once.",
+        "Includes the slot's receives, deletions and checks, which Lambda's poller makes for the others.",
     ),
     ("overhead", "cold_start_over_powertools"): (
         "The consumer has two clients, as it reads overrides from DynamoDB, and generates some 60 dataclasses of 3 to "
