@@ -14,10 +14,10 @@ from contextvars import ContextVar
 from enum import IntEnum
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
+from lanes.blocks import Opened, begin, end, innermost
 from lanes.errors import ConfigurationError, InvalidMessageError
 
 if TYPE_CHECKING:
-    from contextvars import Token
     from types import TracebackType
 
     from lanes.message import Message
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-CURRENT_PRIORITY: ContextVar[int | None] = ContextVar("lanes_priority", default=None)
+CURRENT_PRIORITY: ContextVar[Opened[int | None] | int | None] = ContextVar("lanes_priority", default=None)
 
 
 class Priority(IntEnum):
@@ -53,14 +53,15 @@ class PriorityBlock:
 
     def __init__(self, level: int) -> None:
         self._level = checked_priority(level)
-        self._token: Token[int | None] | None = None
+        self._is_open = False
 
     def __enter__(self) -> int:
-        if self._token is not None:
+        if self._is_open:
             raise RuntimeError(
                 "this priority block is already open; call processing_priority() for each `with`"
             )
-        self._token = CURRENT_PRIORITY.set(self._level)
+        self._is_open = True
+        begin(CURRENT_PRIORITY, self, self._level)
         return self._level
 
     def __exit__(
@@ -69,9 +70,8 @@ class PriorityBlock:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        token, self._token = self._token, None
-        if token is not None:
-            CURRENT_PRIORITY.reset(token)
+        self._is_open = False
+        end(CURRENT_PRIORITY, self)
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Wrap a plain function so that each call runs in its own block."""
@@ -79,7 +79,7 @@ class PriorityBlock:
 
         @functools.wraps(function)
         def inner(*args: P.args, **kwargs: P.kwargs) -> R:
-            # A new one for each call: the token of this one is for a single `with`.
+            # A new one for each call: this one is for a single `with`.
             with PriorityBlock(self._level):
                 return function(*args, **kwargs)
 
@@ -90,7 +90,7 @@ def processing_priority(level: int) -> PriorityBlock:
     """
     Send messages inside a block with this priority, unless you pass an explicit one.
 
-    Blocks nest: the innermost wins, and the outer one is restored when a block ends, also after an exception.
+    Blocks nest: the innermost wins, and a block that ends leaves the others, also after an exception.
     Threads start without a block, asyncio tasks with a copy of their creator's. Blocks are isolated between them.
 
     Args:
@@ -117,7 +117,7 @@ def processing_priority(level: int) -> PriorityBlock:
 
 def current_priority() -> int | None:
     """Return the priority of the innermost open block, or None outside of blocks."""
-    return CURRENT_PRIORITY.get()
+    return innermost(CURRENT_PRIORITY)
 
 
 Rule = Callable[["Message"], "int | None"]

@@ -14,6 +14,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from lanes.blocks import Opened, begin, end, innermost
+
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
@@ -94,7 +96,9 @@ def xray_header(traceparent: str | None) -> str | None:
     return f"Root={trace.xray_trace_id};Parent={trace.span_id};Sampled=1"
 
 
-CONTINUED_TRACE: ContextVar[TraceContext | None] = ContextVar("lanes_trace", default=None)
+CONTINUED_TRACE: ContextVar[Opened[TraceContext | None] | TraceContext | None] = ContextVar(
+    "lanes_trace", default=None
+)
 
 
 def continuing_trace(traceparent: str | TraceContext | None) -> AbstractContextManager[None]:
@@ -120,16 +124,16 @@ def continuing_trace(traceparent: str | TraceContext | None) -> AbstractContextM
 class _Continuation:
     """The context manager that `continuing_trace` returns."""
 
-    __slots__ = ("_token", "_trace")
+    __slots__ = ("_trace",)
 
     def __init__(self, trace: TraceContext | None) -> None:
         self._trace = trace
 
     def __enter__(self) -> None:
-        self._token = CONTINUED_TRACE.set(self._trace)
+        begin(CONTINUED_TRACE, self, self._trace)
 
     def __exit__(self, *_error: object) -> None:
-        CONTINUED_TRACE.reset(self._token)
+        end(CONTINUED_TRACE, self)
 
 
 def current_traceparent() -> str | None:
@@ -145,7 +149,7 @@ def current_traceparent() -> str | None:
 
 def current_trace() -> TraceContext | None:
     """Return the same as a record."""
-    continued = CONTINUED_TRACE.get()
+    continued = innermost(CONTINUED_TRACE)
     recorded = _opentelemetry_span() or _xray_entity()
     if continued is None or (recorded is not None and recorded.trace_id == continued.trace_id):
         return recorded

@@ -14,7 +14,7 @@ from lanes.consumer.signals import Yielded, deciding
 from lanes.consumer.values import value
 from lanes.events import Event
 from lanes.metrics import Metric
-from lanes.priority import CURRENT_PRIORITY
+from lanes.priority import CURRENT_PRIORITY, current_priority
 from lanes.trace_context import CONTINUED_TRACE
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ class Caller:
         """Return the priority in which a handler runs: at most the highest of its lane."""
         priority, highest = begun[0].work.priority, self._highest[lane.name]
         if priority is None:
-            return CURRENT_PRIORITY.get()
+            return current_priority()
         if highest is None or priority <= highest:
             return priority
         for one in begun:

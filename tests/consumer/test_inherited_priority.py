@@ -2,7 +2,7 @@
 
 import pytest
 
-from lanes import current_priority
+from lanes import current_priority, processing_priority
 from lanes.config import LanesConfig
 from tests.support.scenario import Scenario
 
@@ -67,3 +67,27 @@ def test_no_message_that_was_sent_by_its_priority_is_lowered(raw, priority):
     highest = config.highest_priority(config.lane_for(priority))
 
     assert highest is None or priority <= highest
+
+
+def test_a_block_that_one_message_leaves_open_is_not_that_of_the_next():
+    """A generator that is not run to its end closes its block while the next message is handled."""
+    scenario, left, found = Scenario({}), [], []
+
+    def block():
+        with processing_priority(-100):
+            yield
+
+    def handle(_message):
+        if left:
+            left.pop().close()
+        else:
+            left.append(block())
+            next(left[0])
+        found.append(current_priority())
+
+    scenario.in_handler = handle
+    scenario.send("MEDIUM", "a", priority=1)
+    scenario.send("MEDIUM", "b", priority=2)
+    scenario.drain()
+
+    assert found == [-100, 2]

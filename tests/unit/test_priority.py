@@ -1,6 +1,7 @@
 """Priorities, priority blocks and rules per kind."""
 
 import asyncio
+import contextvars
 import functools
 import threading
 
@@ -123,6 +124,44 @@ def test_tasks_do_not_see_each_others_blocks():
         return await asyncio.gather(*tasks)
 
     assert asyncio.run(both()) == [(50, -100), (50, 100)]
+
+
+def left_half_way(level):
+    """Open a block, and go on in it."""
+    with processing_priority(level):
+        yield
+
+
+def test_a_block_that_ends_late_leaves_those_opened_after_it():
+    """A generator that is not run to its end closes its block whenever it is collected."""
+    work = left_half_way(Priority.LOW)
+    with processing_priority(Priority.NORMAL):
+        next(work)
+        with processing_priority(Priority.HIGH):
+            work.close()
+            assert current_priority() == 50
+        assert current_priority() == 0
+    assert current_priority() is None
+
+
+def test_a_block_that_ends_late_brings_nothing_back():
+    """The block around it has ended long since."""
+    work = left_half_way(Priority.LOW)
+    with processing_priority(Priority.HIGH):
+        next(work)
+    work.close()
+
+    assert current_priority() is None
+
+
+def test_a_block_may_end_in_another_context():
+    """Web frameworks run the parts of a generator before and after its yield in different threads."""
+    work = left_half_way(Priority.LOW)
+    contextvars.copy_context().run(next, work)
+
+    with processing_priority(Priority.HIGH):
+        work.close()
+        assert current_priority() == 50
 
 
 def test_a_decorated_function_runs_in_a_block_of_its_own():

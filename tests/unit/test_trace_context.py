@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import contextvars
 import logging
 import subprocess
 import sys
@@ -113,6 +114,23 @@ def test_blocks_nest_and_end_also_by_an_exception():
         with continuing_trace(None):
             assert current_traceparent() is None
 
+        assert current_traceparent() == TRACEPARENT
+    assert current_traceparent() is None
+
+
+def test_a_block_that_ends_late_leaves_those_opened_after_it():
+    """As a block of priority does, also in another context."""
+
+    def left_half_way():
+        with continuing_trace(OTHER):
+            yield
+
+    here, elsewhere = left_half_way(), left_half_way()
+    next(here)
+    contextvars.copy_context().run(next, elsewhere)
+    with continuing_trace(TRACEPARENT):
+        here.close()
+        elsewhere.close()
         assert current_traceparent() == TRACEPARENT
     assert current_traceparent() is None
 
