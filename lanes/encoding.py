@@ -35,7 +35,7 @@ def _plain(value: Any) -> Any:
         raise TypeError(f"{kind.__name__} has no form in JSON; pass None")
     # An integer of NumPy is none of Python's.
     if kind.__module__ == "numpy" and getattr(value, "shape", None) == ():
-        return value.item()
+        return _of_numpy(value)
     if hasattr(kind, "__pydantic_serializer__"):
         return kind.__pydantic_serializer__.to_python(value, mode="json", by_alias=True)
     if hasattr(kind, "__struct_fields__"):
@@ -55,6 +55,19 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{kind.__name__} has no form in JSON; pass {cure}")
 
 
+def _of_numpy(value: Any) -> Any:
+    """Return a scalar as one of Python's; its times may be finer, and missing ones count as times."""
+    kind = getattr(getattr(value, "dtype", None), "kind", "")
+    if kind == "M" and (text := str(value)) != "NaT":
+        return text
+    plain = value.item()
+    # One of Python's would be a number without its unit, or less exact.
+    if kind in {"M", "m"} or type(plain).__module__ == "numpy":
+        name = "NaT" if str(value) == "NaT" else type(value).__name__
+        raise TypeError(f"{name} has no form in JSON; pass {_CURES.get(name, 'float(value)')}")
+    return plain
+
+
 def _decimal(value: Decimal) -> str:
     if not value.is_finite():
         raise ValueError(f"{value} is not a finite number")
@@ -64,7 +77,8 @@ def _decimal(value: Decimal) -> str:
 
 _FORMS: tuple[tuple[type, Callable[[Any], Any]], ...] = (
     (Enum, lambda value: value.value),
-    (datetime, datetime.isoformat),
+    # Its own method: a time of pandas has nanoseconds.
+    (datetime, lambda value: value.isoformat()),
     (date, date.isoformat),
     (time, time.isoformat),
     (UUID, str),
@@ -78,6 +92,8 @@ _CURES = {
     "set": "sorted(value)",
     "frozenset": "sorted(value)",
     "ndarray": "value.tolist()",
+    "timedelta64": "value / numpy.timedelta64(1, 's')",
+    "NaT": "None",
 }
 _MISSING = frozenset({"NAType", "NaTType"})
 """The missing values of pandas."""

@@ -190,6 +190,58 @@ def test_scalars_of_numpy_are_taken_by_value():
     )
 
 
+class Kind:
+    """The type of NumPy's values, by its letter."""
+
+    def __init__(self, kind):
+        self.kind = kind
+
+
+class Time64(Scalar):
+    """A time or duration of NumPy, whose value for Python is a number if it has nanoseconds."""
+
+    def __init__(self, value, text, kind="M"):
+        super().__init__(value)
+        self.dtype, self._text = Kind(kind), text
+
+    def __str__(self):
+        return self._text
+
+
+Time64.__module__, Time64.__name__ = "numpy", "timedelta64"
+
+
+def test_times_of_numpy_are_written_as_times():
+    """A column of pandas has nanoseconds, which are a number for Python."""
+    text = "2026-01-02T00:00:00.000000001"
+
+    assert encoded(Time64(1767312000000000001, text)) == f'"{text}"'
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        (Time64(None, "NaT"), "NaT has no form in JSON; pass None"),
+        (Time64(5, "5 nanoseconds", "m"), r"timedelta64 .* pass value / numpy.timedelta64\(1, 's'\)"),
+        (Scalar(Scalar(1)), r"Scalar has no form in JSON; pass float\(value\)"),
+    ],
+)
+def test_what_numpy_would_give_as_something_else_is_refused(value, problem):
+    """Missing times, durations without their unit, and floats that Python lacks."""
+    with pytest.raises(TypeError, match=problem):
+        encoded([value])
+
+
+def test_a_time_is_written_by_its_own_method():
+    """Those of pandas have nanoseconds."""
+
+    class Timestamp(datetime):
+        def isoformat(self):
+            return f"{super().isoformat()}.000000001"
+
+    assert encoded(Timestamp(2026, 1, 2)) == '"2026-01-02T00:00:00.000000001"'
+
+
 @pytest.mark.parametrize(("name", "bases"), [("NAType", ()), ("NaTType", (datetime,))])
 def test_missing_values_of_pandas_are_refused_with_the_cure(name, bases):
     """The missing time is a datetime, and would be sent as text."""
