@@ -13,7 +13,7 @@ from constructs import Construct
 from lanes.config import Lane, LanesConfig
 from lanes.config.table import format_duration
 from lanes.errors import ConfigurationError
-from lanes.operate.lanes.receive_budget import minimum_max_receive_count
+from lanes.operate.lanes.queue_rules import minimum_max_receive_count
 
 SQS_ARN = re.compile(r"arn:[a-z-]+:sqs:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]+(\.fifo)?")
 

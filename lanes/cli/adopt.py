@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lanes.cli.arguments import DryRun, Yes, lane_named, operations_of
-from lanes.cli.completion import kinds_here, lanes_here
-from lanes.cli.dead_letters.run import run_shown
-from lanes.cli.exit_codes import ExitCode
+from lanes.cli.arguments import DryRun, Yes, kinds_here, lane_named, lanes_here, operations_of
+from lanes.cli.busy import run_shown
 from lanes.cli.printing import confirm, say, show_one
 from lanes.cli.target import Output, target_of
-from lanes.cli.usage import UsageError, usage
+from lanes.cli.usage import ExitCode, UsageError, usage
 from lanes.operate.adopt import NO_HOLDS, Adoption, Grouped, priority_in
 from lanes.operate.dead_letters.redrive import DeadLetterRun, Task
 from lanes.operate.history.audit import audited

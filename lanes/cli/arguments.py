@@ -1,21 +1,85 @@
-"""Arguments and options that several verbs share, and the parsers of their values."""
+"""Arguments and options that several verbs share, their completion in a shell, and the parsers of their values."""
 
 from __future__ import annotations
 
+import os
+import re
 import time
+import tomllib
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lanes.aws.stack.operations import Operations
-from lanes.cli.completion import kinds_here, lanes_here
 from lanes.cli.target import target_of
 from lanes.cli.usage import UsageError, parse_priority
 from lanes.config.table import nearest, parse_duration
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from datetime import timedelta
+
+HANDLER = re.compile(r"""\.handler\(\s*["']([^"']+)["']""")
+BY_KIND = ("max_rates", "on_dead_letter")
+"""Tables of `[consumer]` with a key for each kind."""
+MOST_FOLDERS = 200
+"""A shell waits for the answer, and the current folder may be a large one."""
+NO_SOURCES = ("build", "node_modules", "venv")
+
+
+def lanes_here(incomplete: str) -> list[str]:
+    """Return the names of lanes that begin like this."""
+    lanes = _file().get("lanes", [])
+    return _beginning([one.get("name", "") for one in lanes if isinstance(one, dict)], incomplete)
+
+
+def stages_here(incomplete: str) -> list[str]:
+    """Return the names of stages that begin like this."""
+    return _beginning(list(_file().get("stages", {})), incomplete)
+
+
+def kinds_here(incomplete: str) -> list[str]:
+    """Return the kinds that begin like this, of handlers in a Python file here and of the tables by kind here."""
+    kinds = {kind for path in _sources() for kind in HANDLER.findall(_text(path))}
+    return _beginning(sorted(kinds | _kinds_of(_file())), incomplete)
+
+
+def _kinds_of(file: dict[str, Any]) -> set[str]:
+    """Return the kinds of a lanes.toml; patterns of several kinds are left out."""
+    consumer = file.get("consumer")
+    tables = [consumer.get(name) for name in BY_KIND] if isinstance(consumer, dict) else []
+    return {
+        kind for table in tables if isinstance(table, dict) for kind in table if not set(kind) & set("*?[")
+    }
+
+
+def _sources() -> Iterator[Path]:
+    """Yield the Python files here but for those in hidden folders, and of packages that are installed here."""
+    for folder, folders, files in islice(os.walk("."), MOST_FOLDERS):
+        folders[:] = [name for name in folders if not name.startswith(".") and name not in NO_SOURCES]
+        yield from (Path(folder, name) for name in files if name.endswith(".py"))
+
+
+def _beginning(names: list[str], incomplete: str) -> list[str]:
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def _file() -> dict[str, Any]:
+    try:
+        return tomllib.loads(_text(Path("lanes.toml")))
+    except ValueError:
+        return {}  # a shell shows no errors of a completion
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except (OSError, ValueError):
+        return ""
+
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation.")]

@@ -7,10 +7,14 @@ import threading
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
 from lanes.cli.printing import console, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from lanes.operate.dead_letters.redrive import DeadLetterRun, RunProgress
 
 # People take a command that is silent for longer for one that hangs.
 EVERY_SECONDS = 2.0
@@ -36,3 +40,44 @@ def busy(describe: Callable[[], str]) -> Iterator[None]:
         finally:
             ended.set()
             thread.join()
+
+
+def run_shown(
+    title: str,
+    make: Callable[[Callable[[RunProgress], None]], DeadLetterRun],
+    *,
+    limit: int,
+    entry: dict[str, object],
+) -> RunProgress:
+    """
+    Run with a progress bar, or lines in a log.
+
+    Args:
+        title: in front of the bar.
+        make: makes the run, with the function that shows its progress.
+        limit: of the run; 0 for no limit.
+        entry: of the audit trail; gets the number of messages that are done, also after Ctrl-C.
+    """
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(
+        *columns, console=console(stderr=True), disable=not sys.stderr.isatty(), transient=True
+    ) as bar:
+        task = bar.add_task(title, total=None)
+
+        def report(progress: RunProgress) -> None:
+            bar.update(task, completed=progress.done, total=limit or progress.expected)
+
+        run = make(report)
+
+        def so_far() -> str:
+            return f"{title}: {run.progress.done} of about {limit or run.progress.expected}"
+
+        try:
+            # The bar is for a terminal; a log gets lines.
+            with nullcontext() if sys.stderr.isatty() else busy(so_far):
+                return run.run()
+        except KeyboardInterrupt:
+            say(f"interrupted after {run.progress.done}; repeat the command to continue")
+            raise
+        finally:
+            entry |= {"done": run.progress.done, "failed": len(run.progress.failed)}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -13,14 +15,11 @@ from lanes import __version__
 from lanes.aws.explanation import explained
 from lanes.cli import (
     adopt,
-    audit,
     bulk,
-    check,
     config,
     move,
     new,
     overrides,
-    packages,
     pause,
     probe,
     runs,
@@ -32,15 +31,14 @@ from lanes.cli import (
     ui,
     work,
 )
-from lanes.cli.completion import stages_here
+from lanes.cli.arguments import stages_here
 from lanes.cli.dead_letters import app as dead_letters
-from lanes.cli.exit_codes import ExitCode
 from lanes.cli.global_options import RootGroup
 from lanes.cli.help import add_help, put_first
 from lanes.cli.outbox import app as outbox
 from lanes.cli.printing import escape_unwritable, say
 from lanes.cli.target import Output, Target
-from lanes.cli.usage import UsageError
+from lanes.cli.usage import ExitCode, UsageError
 from lanes.errors import AwsError, LanesError
 
 app = typer.Typer(
@@ -54,7 +52,7 @@ app = typer.Typer(
 )
 app.command()(new.new)
 app.command()(status.status)
-app.command()(check.check)
+app.command()(status.check)
 app.command()(send.send)
 app.add_typer(dead_letters.app, name="dead-letters")
 app.command()(adopt.adopt)
@@ -66,7 +64,7 @@ app.add_typer(overrides.app, name="overrides")
 app.add_typer(runs.app, name="runs")
 app.add_typer(schedules.app, name="schedules")
 app.add_typer(schedules.scheduled, name="scheduled")
-app.command()(audit.audit)
+app.command()(tail.audit)
 app.command()(trace.trace)
 app.command()(tail.tail)
 app.command()(ui.ui)
@@ -75,7 +73,32 @@ app.add_typer(outbox.app, name="outbox")
 app.add_typer(bulk.app, name="bulk")
 app.add_typer(config.app, name="config")
 app.add_typer(probe.app, name="probe")
-packages.add_to(app)
+
+
+def _add_packages() -> None:
+    """
+    Add the verbs of packages that the library does not depend on: of the simulator, and of AWS on this machine.
+
+    They are found by name: `lanes_simulator` where it is installed, `simulator` in a checkout of the project.
+    """
+    for name in ("simulator", "local"):
+        package = _package(name)
+        if package is not None:
+            importlib.import_module(f"{package}.verbs").add_to(app)
+
+
+def _package(name: str) -> str | None:
+    """Return the full name of a package of this project; ignore another package with its short name."""
+    # Other packages are called `simulator` or `local` too, and an environment may know a checkout by the other names.
+    beside = Path(__file__).resolve().parents[2]
+    found = importlib.util.find_spec(name)
+    if found and found.origin and Path(found.origin).resolve() == beside / name / "__init__.py":
+        return name
+    installed = f"lanes_{name}"
+    return installed if importlib.util.find_spec(installed) else None
+
+
+_add_packages()
 
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - Typer passes the value of an option like this

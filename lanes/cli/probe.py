@@ -11,10 +11,9 @@ import typer
 
 from lanes.aws.errors import aws_errors
 from lanes.aws.stack.probe import ProbeStand
-from lanes.cli.exit_codes import ExitCode
 from lanes.cli.printing import confirm, say, show_rows
 from lanes.cli.target import target_of
-from lanes.cli.usage import UsageError
+from lanes.cli.usage import ExitCode, UsageError
 from lanes.config.table import nearest
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from lanes.cli.arguments import DryRun, duration, operations_of, read_time
-from lanes.cli.exit_codes import ExitCode
 from lanes.cli.printing import console, moment, say, show_one, show_rows
 from lanes.cli.target import Output, Target, target_of
+from lanes.cli.usage import ExitCode
 from lanes.cli.watch import parse_interval, readings
 from lanes.operate.history.audit import audited
 from lanes.operate.history.descriptions import format_seconds

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from lanes.cli.arguments import DryRun, operations_of
-from lanes.cli.completion import kinds_here
+from lanes.cli.arguments import DryRun, kinds_here, operations_of
 from lanes.cli.printing import console, say, show_json, show_rows
 from lanes.cli.target import Output, target_of
 from lanes.cli.usage import usage

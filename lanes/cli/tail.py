@@ -1,4 +1,4 @@
-"""`lanes tail`: print events of all lanes as they happen."""
+"""`lanes tail` and `lanes audit`: print events of all lanes as they happen, and the changes by operators."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from lanes.cli.arguments import Kind, lane_named, operations_of, read_time
-from lanes.cli.completion import lanes_here
-from lanes.cli.printing import console, escape_controls, moment, say, show_json
+from lanes.cli.arguments import Kind, lane_named, lanes_here, operations_of, read_time
+from lanes.cli.printing import console, escape_controls, moment, say, show_json, show_rows
 from lanes.cli.target import Output, target_of
 from lanes.cli.trace import STYLES, LogGroup
 from lanes.cli.watch import parse_interval, readings
@@ -83,3 +82,30 @@ def _line(event: LogEvent, events: Sequence[MessageEvent]) -> Text:
 
 def _name(event: MessageEvent) -> str:
     return "  ".join(one for one in (event.kind, event.group, event.id or event.message_id) if one)
+
+
+def audit(
+    context: typer.Context,
+    *,
+    since: Annotated[str, typer.Option(help="Start at this time: ISO 8601, or an age such as 2h.")] = "7d",
+    limit: Annotated[int, typer.Option(min=1, help="List at most this many, the latest first.")] = 100,
+) -> None:
+    """
+    List the changes that operators made with this command, the latest first.
+
+    An entry is written before its change and updated after it. An entry that stays `started` belongs to a command that
+    was killed.
+    """
+    entries = operations_of(context).audit.entries(since=read_time(since) or 0.0, limit=limit)
+    rows = [
+        {
+            "at": moment(entry.at),
+            "who": entry.who,
+            "action": entry.action,
+            "target": entry.target,
+            "outcome": entry.outcome,
+            "details": entry.details,
+        }
+        for entry in entries
+    ]
+    show_rows(target_of(context), rows, empty=f"no changes since {since}")

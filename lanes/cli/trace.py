@@ -13,14 +13,13 @@ from rich.table import Table
 from rich.text import Text
 
 from lanes.cli.arguments import operations_of, read_time
-from lanes.cli.exit_codes import ExitCode
 from lanes.cli.printing import console, escape_controls, moment, say, show_json
 from lanes.cli.target import Output, target_of
-from lanes.cli.usage import UsageError
+from lanes.cli.usage import ExitCode, UsageError
 from lanes.config import LanesConfig
 from lanes.errors import LanesError
 from lanes.operate.history.descriptions import MAX_LENGTH
-from lanes.operate.history.log_file import LogFiles
+from lanes.operate.history.log import LogFiles
 from lanes.operate.history.traced_messages import trace_id_in
 from lanes.operate.history.tracer import LogOnly, Tracer
 

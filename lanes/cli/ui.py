@@ -21,9 +21,8 @@ from lanes.errors import ConfigurationError
 from lanes.installing import install_hint
 from lanes.ui.address import Address
 from lanes.ui.api.routes import Routes
-from lanes.ui.protection import SECRET_HEADER, ProxyGuard, TokenGuard
+from lanes.ui.protection import SECRET_HEADER, ProxyGuard, TokenGuard, current_name
 from lanes.ui.session import Session
-from lanes.ui.user import current_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -159,8 +158,7 @@ def _routes(
 def _web() -> tuple[Callable[..., ASGIApp], Callable[[ASGIApp, socket], None]]:
     """Import the packages that only this verb needs."""
     try:
-        from lanes.ui.application import make_application
-        from lanes.ui.server import serve
+        from lanes.ui.application import make_application, serve
     except ImportError as error:
         problem = f"{error.name} is not installed: {install_hint('ui')}"
         raise ConfigurationError([problem], source="lanes ui") from error

@@ -1,7 +1,8 @@
-"""Errors in options and arguments, which have an exit code of their own."""
+"""Errors in options and arguments, and the exit codes, which `docs/reference/command-line.md` explains."""
 
 from __future__ import annotations
 
+import enum
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -42,3 +43,17 @@ def parse_priority(text: str) -> int:
     """
     with usage("priority"):
         return read_priority(text)
+
+
+class ExitCode(enum.IntEnum):
+    """How a verb ended."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    # Not 1: a script distinguishes a found problem from a command that failed.
+    NO = 3
+    # Of a verb that waits: a script may wait on.
+    NOT_IN_TIME = 4
+    # 128 and the number of SIGINT, as shells report it.
+    INTERRUPTED = 130

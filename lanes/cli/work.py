@@ -11,10 +11,9 @@ import typer
 
 from lanes.aws.telemetry.powertools import PowertoolsTelemetry
 from lanes.cli.arguments import duration
-from lanes.cli.exit_codes import ExitCode
 from lanes.cli.printing import say
 from lanes.cli.target import target_of
-from lanes.cli.usage import usage
+from lanes.cli.usage import ExitCode, usage
 from lanes.config import EngineName, LanesConfig
 from lanes.config.deployment import VARIABLE, Deployment
 from lanes.errors import ConfigurationError

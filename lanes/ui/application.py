@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import logging
 import time
+from datetime import datetime, timedelta
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
@@ -16,11 +19,9 @@ from starlette.routing import Route
 
 from lanes.errors import LanesError
 from lanes.retries import SILENCE, OutageLog
-from lanes.ui.api.documents import document
 from lanes.ui.api.fields import Fields
 from lanes.ui.faults import Fault, fault_of
-from lanes.ui.protection import API, HEADERS, JSON, LARGEST_BODY_BYTES
-from lanes.ui.user import CURRENT
+from lanes.ui.protection import API, CURRENT, HEADERS, JSON, LARGEST_BODY_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from lanes.ui.session import Session
 
     Ask = Callable[[Fields], Any]
+    from socket import socket
 
 KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 READ_ONLY = Fault(
@@ -179,3 +181,59 @@ def _page(answer: Response) -> Callable[[Request], Awaitable[Response]]:
         return answer
 
     return page
+
+
+def document(value: object) -> bytes:
+    """Write an answer of a route as JSON: durations in seconds, times in epoch seconds, None for unknown."""
+    return json.dumps(value, default=_plain, separators=(",", ":")).encode()
+
+
+def record(value: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass by name, unconverted."""
+    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+
+
+def _plain(value: object) -> object:
+    if dataclasses.is_dataclass(value):
+        return record(value)
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, datetime):
+        return value.timestamp()
+    if isinstance(value, set | frozenset):
+        return sorted(value)
+    return str(value)
+
+
+# Ctrl-C must not wait for the polls of open tabs.
+GRACE_SECONDS = 2
+
+
+def serve(application: ASGIApp, listener: socket) -> None:
+    """
+    Serve until SIGINT or SIGTERM, which takes its normal effect after the last answer.
+
+    Args:
+        application: the page.
+        listener: the listening socket.
+
+    Raises:
+        KeyboardInterrupt: it was interrupted.
+    """
+    # Errors of uvicorn are worth a line; its warnings about invalid requests of other programs are not.
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+    config = uvicorn.Config(
+        application,
+        access_log=False,
+        interface="asgi3",
+        lifespan="off",
+        loop="asyncio",
+        # Otherwise uvicorn configures logging for the whole process.
+        log_config=None,
+        # A header must not change the address that a request seems to come from.
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+        ws="none",
+    )
+    uvicorn.Server(config).run(sockets=[listener])

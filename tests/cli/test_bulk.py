@@ -13,7 +13,7 @@ import boto3
 import pytest
 
 from lanes.aws.bulk.runs import BulkRun
-from lanes.cli import bulk_jobs
+from lanes.cli import bulk
 from local.server import AwsServer
 from spark_jobs.arguments import enqueue_parser as parser
 from tests.support.spark import DeployedLanes
@@ -270,9 +270,9 @@ def test_signals_reach_a_job_on_this_machine(tmp_path, monkeypatch):
         "os.kill(os.getppid(), signal.SIGTERM)\n"
         "time.sleep(60)\n"
     )
-    monkeypatch.setattr(bulk_jobs, "_spec", lambda: SimpleNamespace(origin=str(tmp_path / "__init__.py")))
+    monkeypatch.setattr(bulk, "_spec", lambda: SimpleNamespace(origin=str(tmp_path / "__init__.py")))
 
-    assert bulk_jobs.run_here(str(tmp_path), []) == 7
+    assert bulk.run_here(str(tmp_path), []) == 7
     assert (tmp_path / "ended").exists()
 
 

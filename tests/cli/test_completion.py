@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lanes.cli import completion
-from lanes.cli.completion import kinds_here
+from lanes.cli import arguments
+from lanes.cli.arguments import kinds_here
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -74,5 +74,5 @@ def test_kinds_are_searched_in_a_bounded_number_of_folders_and_in_no_virtual_env
     monkeypatch.chdir(tmp_path)
     assert kinds_here("") == ["kind.app"]
 
-    monkeypatch.setattr(completion, "MOST_FOLDERS", 1)
+    monkeypatch.setattr(arguments, "MOST_FOLDERS", 1)
     assert kinds_here("") == []

@@ -10,10 +10,9 @@ from rich.console import Console
 
 from lanes.cli import busy as module
 from lanes.cli.busy import busy
-from lanes.cli.dead_letters.brief import brief_rows
 from lanes.cli.printing import layout
 from lanes.operate.dead_letters.listing import DeadLetteredMessage
-from lanes.operate.dead_letters.rows import held_lines
+from lanes.operate.dead_letters.rows import brief_rows, held_lines
 
 NOW = 1_800_000_000.0
 

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from lanes.cli.exit_codes import ExitCode
 from lanes.cli.main import command
+from lanes.cli.usage import ExitCode
 from lanes.operate.history.trace import UNSEEN
 from tests.docs.pages import ROOT, codes, rows
 

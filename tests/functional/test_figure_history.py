@@ -6,8 +6,8 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from lanes.aws.cloudwatch.history import CloudWatchHistory
-from lanes.operate.history.minutes import LaneMinute
+from lanes.aws.cloudwatch.figures import CloudWatchFigures
+from lanes.operate.lanes.figures import LaneMinute
 from tests.support.operating import STACK, make_deployment
 
 NOW = datetime(2027, 1, 15, 8, 0, 30, tzinfo=UTC)
@@ -43,9 +43,9 @@ def test_each_minute_is_told_as_far_as_it_is_known():
     put("PriorityLanes", "HandledMessages", 7, MINUTE, lane="MAIN", service="another")
     put("PriorityLanes", "HandledMessages", 9, MINUTE - timedelta(hours=2), lane="MAIN", service=STACK)
 
-    history = CloudWatchHistory(
-        deployment=deployment, client=boto3.client("cloudwatch"), service=STACK, now=lambda: NOW
-    ).read(minutes=60)
+    history = CloudWatchFigures(
+        deployment=deployment, client=boto3.client("cloudwatch"), service=lambda: STACK, now=lambda: NOW
+    ).minutes(60)
 
     nothing = {"handled": 0.0, "failed": 0.0, "dead_lettered": 0.0}
     assert history == {

@@ -11,11 +11,10 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from lanes.aws.table.audit import DynamoDBAuditTrail
+from lanes.aws.table.audit import DynamoDBAuditTrail, RedriveRecords
 from lanes.aws.table.holds import DynamoDBHolds
 from lanes.aws.table.ledger import DynamoDBLedger
 from lanes.aws.table.overrides import DynamoDBOverrides
-from lanes.aws.table.redrives import RedriveRecords
 from lanes.aws.table.slots import DynamoDBPauses, DynamoDBSlots
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues

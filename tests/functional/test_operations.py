@@ -12,8 +12,8 @@ from lanes.aws.clients import Clients
 from lanes.aws.cloudwatch.figures import CloudWatchFigures
 from lanes.aws.queues import dead_letter_queues
 from lanes.aws.stack.operations import Operations
+from lanes.aws.table.audit import RedriveRecords
 from lanes.aws.table.ledger import DynamoDBLedger
-from lanes.aws.table.redrives import RedriveRecords
 from lanes.consumer.ledger import Entry, Park
 from lanes.errors import AwsError
 from lanes.holds import Hold, Holds, State
@@ -345,7 +345,7 @@ def test_figures_are_means_of_the_last_five_whole_minutes(operations):
         )
 
     figures = CloudWatchFigures(
-        deployment=operations.deployment, client=cloudwatch, service=STACK, now=lambda: NOW
+        deployment=operations.deployment, client=cloudwatch, service=lambda: STACK, now=lambda: NOW
     ).read()
 
     assert figures["MAIN"].pace == 10.0

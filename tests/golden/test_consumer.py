@@ -7,8 +7,7 @@ Each scene is one golden file under `data`. Renew them on purpose with `RENEW_GO
 import pytest
 from moto import mock_aws
 
-from lanes.aws.table.audit import DynamoDBAuditTrail
-from lanes.aws.table.redrives import RedriveRecords
+from lanes.aws.table.audit import DynamoDBAuditTrail, RedriveRecords
 from lanes.operate.history.audit import AuditEntry
 from tests.golden.golden import check
 from tests.golden.stage import TABLE, Stage

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lanes.aws.table import holds, override_items, redrives
+from lanes.aws.table import audit, holds, override_items
 from lanes.aws.table.ledger import LONGEST_KEY, effect_key, entry_key
 from lanes.config.lane_tables import NAME
 from lanes.holds import is_copy
@@ -35,7 +35,7 @@ JOINED = {
     "entry": (st.tuples(LANES, TEXTS), entry_key),
     "hold": (st.tuples(LANES, TEXTS), lambda *parts: holds._key(*parts)["pk"]["S"]),
     "redirect": (st.tuples(LANES, TEXTS), lambda *parts: override_items.redirect_key(*parts)["pk"]["S"]),
-    "copy": (st.tuples(LANES, TEXTS), redrives._key),
+    "copy": (st.tuples(LANES, TEXTS), audit._key),
     "chain": (st.tuples(LANES, TEXTS), chain_of),
     "outbox partition": (st.tuples(TEXTS, st.none() | TEXTS), item.partition_of),
     "outbox position": (

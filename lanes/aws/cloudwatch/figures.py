@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from lanes.aws.cloudwatch.metric_data import metric_data
+from lanes.aws.errors import aws_errors
 from lanes.metrics import Metric
-from lanes.operate.lanes.figures import AVERAGED, Depth, LaneFigures
+from lanes.operate.lanes.figures import AVERAGED, Depth, LaneFigures, LaneMinute
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from lanes.config.deployment import Deployment
 
@@ -22,19 +23,31 @@ VISIBLE, IN_FLIGHT = "ApproximateNumberOfMessagesVisible", "ApproximateNumberOfM
 NAMESPACE = "PriorityLanes"
 _OF_QUEUE = ("age", "sent", "deleted", "visible", "taken")
 _OWN = ("handled", "dead", "yielded", "inversion")
+# AWS: SQS sends a queue's figures every minute (SQS developer guide, available CloudWatch metrics).
+QUEUE_FIGURES = {"waiting": VISIBLE, "in_flight": IN_FLIGHT}
+OWN_FIGURES = {
+    "handled": Metric.HANDLED,
+    "failed": Metric.FAILED,
+    "yields": Metric.YIELDED,
+    "inversion": Metric.INVERSION,
+    "dead_lettered": Metric.DEAD_LETTERED,
+}
+# AWS: one GetMetricData call takes up to 500 queries (CloudWatch API reference).
+MOST_QUERIES = 500
 
 
 class CloudWatchFigures:
     """
-    Reads the figures of one deployment; raises `AwsError`.
+    Reads figures and history of one deployment; raises `AwsError`.
 
     The consumer's metrics exist only for minutes with something to count. Without them a figure is zero if CloudWatch
-    has data of the queue, and no message left it; otherwise it is not known yet.
+    has data of the queue, and no message left it; otherwise it is not known yet. Those of a minute are zero if
+    CloudWatch has data of the queue.
 
     Args:
         deployment: the lanes.
         client: of CloudWatch.
-        service: dimension `service` of the consumer's metrics.
+        service: returns the dimension `service` of the consumer's metrics; called at the first reading.
         now: the time, in UTC.
     """
 
@@ -43,47 +56,72 @@ class CloudWatchFigures:
         *,
         deployment: Deployment,
         client: Any,
-        service: str,
+        service: Callable[[], str],
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self._deployment = deployment
+        self._lanes = [lane.name for lane in deployment.config.lanes]
+        self._queues = deployment.queues
         self._client = client
-        self._service = service
+        self._find_service = service
         self._now = now
+
+    @cached_property
+    def _service(self) -> str:
+        return self._find_service()
 
     def read(self) -> dict[str, LaneFigures]:
         """Return the known figures by lane."""
         end = self._now().replace(second=0, microsecond=0) - LATE
         queries = [query for place in range(len(self._lanes)) for query in self._queries(place)]
-        found: dict[str, dict[float, float]] = {}
-        for result in metric_data(self._client, queries, start=end - AVERAGED, end=end):
-            times = (moment.timestamp() for moment in result["Timestamps"])
-            found.setdefault(result["Id"], {}).update(zip(times, result["Values"], strict=True))
+        found = self._found(queries, start=end - AVERAGED, end=end)
         # One span for all lanes: a new stack has no five minutes yet.
         since = min((at for by_minute in found.values() for at in by_minute), default=0.0)
         span = (since, end.timestamp())
         return {lane: _figures(found, place, span) for place, lane in enumerate(self._lanes)}
 
-    @property
-    def _lanes(self) -> list[str]:
-        return [lane.name for lane in self._deployment.config.lanes]
+    def minutes(self, count: int) -> dict[str, list[LaneMinute]]:
+        """Return the last minutes that have a figure, by lane, the oldest first."""
+        end = self._now().replace(second=0, microsecond=0)
+        queries = [query for place in range(len(self._lanes)) for query in self._minute_queries(place)]
+        found = self._found(queries, start=end - timedelta(minutes=count), end=end)
+        return {lane: _minutes(found, place) for place, lane in enumerate(self._lanes)}
+
+    def _found(
+        self, queries: Sequence[dict[str, Any]], *, start: datetime, end: datetime
+    ) -> dict[str, dict[float, float]]:
+        found: dict[str, dict[float, float]] = {}
+        for result in _metric_data(self._client, queries, start=start, end=end):
+            times = (moment.timestamp() for moment in result["Timestamps"])
+            found.setdefault(result["Id"], {}).update(zip(times, result["Values"], strict=True))
+        return found
+
+    def _dimensions(self, place: int) -> tuple[dict[str, str], dict[str, str]]:
+        """Return those of a lane's queue, and those of the consumer's metrics."""
+        lane = self._lanes[place]
+        queue = {"QueueName": self._queues[lane].url.rpartition("/")[2]}
+        return queue, {"lane": lane, "service": self._service}
 
     def _queries(self, place: int) -> Iterator[dict[str, Any]]:
-        lane = self._lanes[place]
-        queue = {"QueueName": self._deployment.queues[lane].url.rpartition("/")[2]}
-        own = {"lane": lane, "service": self._service}
-        yield figure_query(f"age{place}", "AWS/SQS", AGE, queue, "Maximum")
-        yield figure_query(f"sent{place}", "AWS/SQS", SENT, queue, "Sum")
-        yield figure_query(f"deleted{place}", "AWS/SQS", DELETED, queue, "Sum")
-        yield figure_query(f"visible{place}", "AWS/SQS", VISIBLE, queue, "Average")
-        yield figure_query(f"taken{place}", "AWS/SQS", IN_FLIGHT, queue, "Average")
-        yield figure_query(f"handled{place}", NAMESPACE, Metric.HANDLED, own, "Sum")
-        yield figure_query(f"dead{place}", NAMESPACE, Metric.DEAD_LETTERED, own, "Sum")
-        yield figure_query(f"yielded{place}", NAMESPACE, Metric.YIELDED, own, "Sum")
-        yield figure_query(f"inversion{place}", NAMESPACE, Metric.INVERSION, own, "Sum")
+        queue, own = self._dimensions(place)
+        yield _query(f"age{place}", "AWS/SQS", AGE, queue, "Maximum")
+        yield _query(f"sent{place}", "AWS/SQS", SENT, queue, "Sum")
+        yield _query(f"deleted{place}", "AWS/SQS", DELETED, queue, "Sum")
+        yield _query(f"visible{place}", "AWS/SQS", VISIBLE, queue, "Average")
+        yield _query(f"taken{place}", "AWS/SQS", IN_FLIGHT, queue, "Average")
+        yield _query(f"handled{place}", NAMESPACE, Metric.HANDLED, own, "Sum")
+        yield _query(f"dead{place}", NAMESPACE, Metric.DEAD_LETTERED, own, "Sum")
+        yield _query(f"yielded{place}", NAMESPACE, Metric.YIELDED, own, "Sum")
+        yield _query(f"inversion{place}", NAMESPACE, Metric.INVERSION, own, "Sum")
+
+    def _minute_queries(self, place: int) -> Iterator[dict[str, Any]]:
+        queue, own = self._dimensions(place)
+        for name, metric in QUEUE_FIGURES.items():
+            yield _query(f"{name}{place}", "AWS/SQS", metric, queue, "Average")
+        for name, metric in OWN_FIGURES.items():
+            yield _query(f"{name}{place}", NAMESPACE, metric, own, "Sum")
 
 
-def figure_query(
+def _query(
     name: str, namespace: str, metric: str, dimensions: dict[str, str], statistic: str
 ) -> dict[str, Any]:
     """Return the query of GetMetricData for one figure, by minute."""
@@ -132,3 +170,45 @@ def _figures(
             for at in sorted(visible)
         ],
     )
+
+
+def _minutes(found: Mapping[str, Mapping[float, float]], place: int) -> list[LaneMinute]:
+    columns = {name: found.get(f"{name}{place}", {}) for name in (*QUEUE_FIGURES, *OWN_FIGURES)}
+    moments: Sequence[float] = sorted({at for column in columns.values() for at in column})
+    return [
+        LaneMinute(
+            at=at,
+            waiting=columns["waiting"].get(at),
+            in_flight=columns["in_flight"].get(at),
+            **{name: columns[name].get(at, 0.0) for name in OWN_FIGURES},
+        )
+        for at in moments
+    ]
+
+
+def _metric_data(
+    client: Any, queries: Sequence[dict[str, Any]], *, start: datetime, end: datetime
+) -> Iterator[dict[str, Any]]:
+    """
+    Give the results of all queries; one query may have several, the latest times first.
+
+    Args:
+        client: of CloudWatch.
+        queries: of GetMetricData, with ids of their own.
+        start: from then on.
+        end: before then.
+
+    Raises:
+        AwsError: a call failed.
+    """
+    paginator = client.get_paginator("get_metric_data")
+    for first in range(0, len(queries), MOST_QUERIES):
+        with aws_errors("GetMetricData"):
+            pages = paginator.paginate(
+                MetricDataQueries=queries[first : first + MOST_QUERIES],
+                StartTime=start,
+                EndTime=end,
+                ScanBy="TimestampDescending",
+            )
+            for page in pages:
+                yield from page["MetricDataResults"]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from mypy_boto3_sqs import SQSClient
 
-    from lanes.aws.table.redrives import RedriveRecords
+    from lanes.aws.table.audit import RedriveRecords
     from lanes.config.deployment import Deployment
     from lanes.operate.adopt import Adoption
     from lanes.operate.dead_letters.listing import DeadLetteredMessage

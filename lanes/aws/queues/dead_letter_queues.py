@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from mypy_boto3_sqs import SQSClient
 
-    from lanes.aws.table.redrives import RedriveRecords
+    from lanes.aws.table.audit import RedriveRecords
     from lanes.config.deployment import Deployment
 
 NOTE_OVERHEAD = len(NOTE_ATTRIBUTE) + len("String")

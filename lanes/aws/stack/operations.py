@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.cloudwatch.figures import CloudWatchFigures
-from lanes.aws.cloudwatch.history import CloudWatchHistory
 from lanes.aws.cloudwatch.logs import LogCalls
 from lanes.aws.errors import aws_errors
 from lanes.aws.queues.adopted_queue import AdoptedQueueCalls, find_source
@@ -17,11 +16,10 @@ from lanes.aws.queues.sending import SqsSender
 from lanes.aws.scheduler import SchedulerCalls, later_of
 from lanes.aws.stack.deployed_state import DeployedStateCalls
 from lanes.aws.stack.mappings import MappingCalls
-from lanes.aws.table.audit import DynamoDBAuditTrail
+from lanes.aws.table.audit import DynamoDBAuditTrail, RedriveRecords
 from lanes.aws.table.holds import DynamoDBHolds
 from lanes.aws.table.ledger import DynamoDBLedger
 from lanes.aws.table.overrides import DynamoDBOverrides
-from lanes.aws.table.redrives import RedriveRecords
 from lanes.aws.table.runs import DynamoDBRuns
 from lanes.aws.table.slots import DynamoDBPauses, DynamoDBSlots
 from lanes.config import EngineName
@@ -30,7 +28,7 @@ from lanes.holds import Holds
 from lanes.operate.history.recent import RecentWorkReader
 from lanes.operate.history.tracer import Tracer
 from lanes.operate.lanes.mappings import PulledLanes
-from lanes.operate.overrides.met import count_met
+from lanes.operate.overrides.change import count_met
 from lanes.outbox.dynamodb.lookup import OutboxLookup
 from lanes.producer import Producer
 
@@ -44,7 +42,6 @@ if TYPE_CHECKING:
     from lanes.config.deployment import Deployment
     from lanes.operate.adopt import Adoption, SourceQueue
     from lanes.operate.lanes.deployed import FunctionState
-    from lanes.operate.lanes.figures import LaneFigures
     from lanes.operate.lanes.mappings import Mappings
 
 SERVICE_VARIABLE = "POWERTOOLS_SERVICE_NAME"
@@ -126,15 +123,10 @@ class Operations:
         return PulledLanes(calls=calls, pauses=pauses, ring=bell.resumed)
 
     @cached_property
-    def figures(self) -> ServiceFigures:
-        """Rates and ages of the last minutes."""
-        return ServiceFigures(self)
-
-    @cached_property
-    def history(self) -> CloudWatchHistory:
-        """The last hours; the first use reads the name of the service from the function."""
-        return CloudWatchHistory(
-            deployment=self.deployment, client=self.cloudwatch, service=self.service_name()
+    def figures(self) -> CloudWatchFigures:
+        """Rates and ages of the last minutes, and the last hours; the first use reads the service's name."""
+        return CloudWatchFigures(
+            deployment=self.deployment, client=self.cloudwatch, service=self.service_name
         )
 
     @cached_property
@@ -258,21 +250,3 @@ class Operations:
     def _client(self, service: str) -> Any:
         with aws_errors("Client"):
             return self._clients.operations(service)
-
-
-class ServiceFigures:
-    """Figures from CloudWatch, under the service name of the deployed function."""
-
-    def __init__(self, operations: Operations) -> None:
-        self._operations = operations
-        self._figures: CloudWatchFigures | None = None
-
-    def read(self) -> dict[str, LaneFigures]:
-        """Return the figures by lane."""
-        if self._figures is None:
-            self._figures = CloudWatchFigures(
-                deployment=self._operations.deployment,
-                client=self._operations.cloudwatch,
-                service=self._operations.service_name(),
-            )
-        return self._figures.read()

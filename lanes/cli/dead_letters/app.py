@@ -18,20 +18,18 @@ from lanes.cli.arguments import (
     Yes,
     duration,
     lane_named,
+    lanes_here,
     operations_of,
     read_time,
 )
-from lanes.cli.busy import busy
-from lanes.cli.completion import lanes_here
-from lanes.cli.dead_letters.brief import brief_rows
+from lanes.cli.busy import busy, run_shown
 from lanes.cli.dead_letters.holds import held, release
-from lanes.cli.dead_letters.run import run_shown
-from lanes.cli.exit_codes import ExitCode
 from lanes.cli.printing import confirm, console, layout, say, show_one, show_rows, without_code
 from lanes.cli.target import Output, target_of
+from lanes.cli.usage import ExitCode
 from lanes.operate.dead_letters.listing import DeadLetterFilter, list_dead_letters
 from lanes.operate.dead_letters.redrive import DeadLetterRun, Task
-from lanes.operate.dead_letters.rows import details_of, held_lines, row_of
+from lanes.operate.dead_letters.rows import brief_rows, details_of, held_lines, row_of
 from lanes.operate.history.audit import audited
 
 if TYPE_CHECKING:

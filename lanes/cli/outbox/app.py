@@ -9,13 +9,13 @@ from typing import Annotated
 import typer
 
 from lanes.cli.arguments import duration
-from lanes.cli.exit_codes import ExitCode
 from lanes.cli.filters import States, entry_filter, entry_row, takes_filter
 from lanes.cli.outbox.changes import cleanup, retry
 from lanes.cli.outbox.relay import relay, setup
 from lanes.cli.outbox.target import Database, OutboxTarget, Table, outbox_of
 from lanes.cli.printing import moment, say, show_one, show_rows
 from lanes.cli.target import target_of
+from lanes.cli.usage import ExitCode
 from lanes.message_filter import MessageFilter  # noqa: TC001 - Typer reads the annotations
 from lanes.outbox.entry import EntryState
 

@@ -19,9 +19,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from lanes.operate.dead_letters import phases
-from lanes.operate.dead_letters.group import Groups
+from lanes.operate.dead_letters.group import Groups, Receiver
 from lanes.operate.dead_letters.listing import LARGEST_RECEIVE
-from lanes.operate.dead_letters.receiving import Receiver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

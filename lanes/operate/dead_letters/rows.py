@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -59,3 +59,22 @@ def details_of(letter: DeadLetteredMessage) -> dict[str, Any]:
 
 def _time(epoch_seconds: float | None) -> datetime | None:
     return None if epoch_seconds is None else datetime.fromtimestamp(epoch_seconds, UTC)
+
+
+def brief_rows(
+    letters: Sequence[DeadLetteredMessage], *, now: float, with_lane: bool
+) -> list[dict[str, Any]]:
+    """Return the rows of the dead letters that are not held behind another one."""
+    return [
+        {
+            **({"lane": letter.lane} if with_lane else {}),
+            "id": letter.event_id or letter.message_id,
+            "kind": letter.kind,
+            "group": letter.group,
+            "age": timedelta(seconds=max(0, round(now - letter.dead_at))),
+            "attempts": letter.note.get("attempts"),
+            "reason": letter.reason,
+        }
+        for letter in letters
+        if not letter.held_behind
+    ]

@@ -179,3 +179,30 @@ def without_late_zeros(
         pace=None if handled else figures.pace,
         dead=None if died else figures.dead,
     )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class LaneMinute:
+    """
+    One minute of a lane; None is unknown.
+
+    Attributes:
+        at: its start, in epoch seconds.
+        waiting: visible messages, on average.
+        in_flight: messages received and not deleted, on average.
+        handled: messages whose handler succeeded.
+        failed: failed attempts.
+        yields: records that yielded to a higher lane.
+        inversion: milliseconds of this lane's work after which a higher lane had a backlog.
+        dead_lettered: messages that the consumer dead-lettered.
+
+    """
+
+    at: float
+    waiting: float | None = None
+    in_flight: float | None = None
+    handled: float | None = None
+    failed: float | None = None
+    yields: float | None = None
+    inversion: float | None = None
+    dead_lettered: float | None = None

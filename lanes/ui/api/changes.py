@@ -13,8 +13,7 @@ from lanes.ui.api import dead_letters, entries
 from lanes.ui.changes.dead_letters import DeadLetterWork
 from lanes.ui.changes.jobs import Jobs
 from lanes.ui.changes.mapping import Switch
-from lanes.ui.changes.move import Moving, Release, Withdrawal
-from lanes.ui.changes.outbox import Retry
+from lanes.ui.changes.move import Moving, Release, Retry, Withdrawal
 from lanes.ui.changes.plans import Plans
 
 if TYPE_CHECKING:

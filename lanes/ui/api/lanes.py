@@ -12,16 +12,16 @@ from lanes.operate.cached import Cached
 from lanes.operate.lanes.check import Check
 from lanes.ui.api.dead_letters import ago
 from lanes.ui.feed import CHOICES, Feed
-from lanes.ui.log import SessionLog
+from lanes.ui.protection import CURRENT
 from lanes.ui.runs import RunReadings
-from lanes.ui.user import CURRENT
+from lanes.ui.session import SessionLog
 from lanes.ui.watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from lanes.operate.history.minutes import LaneMinute
     from lanes.operate.history.recent import RecentWork
+    from lanes.operate.lanes.figures import LaneMinute
     from lanes.ui.api.fields import Fields
     from lanes.ui.readings import LaneReadings
     from lanes.ui.session import Session
@@ -147,7 +147,7 @@ class LaneRoutes:
         return {"findings": Check(deployment=operations.deployment, state=operations.state).run()}
 
     def _read_history(self) -> Mapping[str, Sequence[LaneMinute]]:
-        return self._session.operations.history.read(minutes=HISTORY_MINUTES)
+        return self._session.operations.figures.minutes(HISTORY_MINUTES)
 
     def _read_work(self) -> RecentWork:
         return self._session.operations.recent_work(self._log.calls).read()

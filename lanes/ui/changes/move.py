@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lanes.errors import ConfigurationError
 from lanes.operate.history.audit import audited
 from lanes.operate.overrides.move import Move
+from lanes.outbox.operations import retried_by
 from lanes.overrides import Action
 from lanes.ui.api.entries import row_of
 from lanes.ui.changes.plans import Preview
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from lanes.holds import Hold
     from lanes.operate.overrides.change import Change
     from lanes.operate.overrides.move import Found
+    from lanes.outbox.filter import EntryFilter
     from lanes.overrides import Override
     from lanes.ui.changes.plans import Progress
     from lanes.ui.session import Session
@@ -186,3 +188,32 @@ class Release:
                 source="dead letters",
             )
         return hold
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """Retry abandoned and failed entries."""
+
+    session: Session
+    wanted: EntryFilter
+
+    def preview(self) -> Preview:
+        """Count the entries."""
+        meant = retried_by(self.wanted)
+        found = self.session.outbox.operator().preview(meant)
+        return Preview(
+            title=f"Retry {found.count} entr{'y' if found.count == 1 else 'ies'}",
+            verb="Retry",
+            points=(
+                f"Filter: {meant.describe()}.",
+                "Abandoned and failed entries become PENDING at once, with all their attempts. Cancelled ones stay so.",
+            ),
+            counts={"state": found.states, "kind": found.kinds, "lane": found.lanes},
+            sample=[row_of(entry) for entry in found.sample],
+            is_empty=not found.count,
+        )
+
+    def make(self, progress: Progress) -> dict[str, Any]:
+        """Retry the entries; the operator writes the audit entry of the outbox."""
+        operator = self.session.outbox.operator()
+        return {"changed": operator.retry(retried_by(self.wanted), progress=progress.report)}

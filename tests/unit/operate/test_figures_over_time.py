@@ -121,7 +121,10 @@ def status_reader(lane):
     }
     deployment = Deployment(config=config, queues=pairs, table="t")
     figures = CloudWatchFigures(
-        deployment=deployment, client=lane, service="s", now=lambda: datetime.fromtimestamp(lane.now, UTC)
+        deployment=deployment,
+        client=lane,
+        service=lambda: "s",
+        now=lambda: datetime.fromtimestamp(lane.now, UTC),
     )
     return StatusReader(
         config=config, depths=lane, mappings=lane, figures=figures, trend=DepthTrend(lambda: lane.now)
