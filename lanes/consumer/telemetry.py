@@ -21,12 +21,12 @@ from lanes.metrics import Metric
 from lanes.retries import SILENCE, OutageLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from lanes.config import Lane
     from lanes.consumer.handlers import Work
     from lanes.consumer.outcome import Outcome
-    from lanes.consumer.records import RawRecord
+    from lanes.consumer.records import Batch, RawRecord
 
 P = ParamSpec("P")
 
@@ -132,6 +132,64 @@ class GuardedTelemetry:
                 numbers = {"since": outage.since, "failures": outage.failures}
                 fields |= {"cause": cause, "reason": reason, **numbers}
             self._problem(name, **fields)
+
+
+REPORTS_EVERY = 5
+"""Seconds after which the figures of a lane are sent although it is served on."""
+
+
+class LaneReports:
+    """
+    Reports of an invocation that serves several lanes: figures have the lane as a dimension, so one lane at a time.
+
+    Args:
+        telemetry: receives them.
+        clock: returns epoch seconds.
+        context: Lambda's context.
+
+    """
+
+    def __init__(self, telemetry: Telemetry, *, clock: Callable[[], float], context: Any) -> None:
+        self._telemetry = telemetry
+        self._clock = clock
+        self._context = context
+        self._reported: str | None = None
+        self._reported_at = 0.0
+        self._serving: str | None = None
+        self._nested = 0.0
+
+    def begin(self, lane: str) -> None:
+        """Report for a lane from now on."""
+        now = self._clock()
+        if lane == self._reported and now < self._reported_at + REPORTS_EVERY:
+            return
+        self.end()
+        self._reported, self._reported_at = lane, now
+        self._telemetry.begin(lane, self._context)
+
+    def end(self) -> None:
+        """Send the figures of the lane."""
+        reported, self._reported = self._reported, None
+        if reported is not None:
+            # The outcomes count, whatever becomes of the figures.
+            with contextlib.suppress(Exception):
+                self._telemetry.end()
+
+    @contextlib.contextmanager
+    def of_batch(self, batch: Batch) -> Iterator[None]:
+        """Report for the lane of a batch, and how long it took without those for which it was set aside."""
+        outer, self._serving = self._serving, batch.lane.name
+        nested, self._nested = self._nested, 0.0
+        self.begin(batch.lane.name)
+        try:
+            yield
+        finally:
+            self._serving, took = outer, self._clock() - batch.began_at
+            with contextlib.suppress(Exception):
+                self._telemetry.milliseconds(Metric.BATCH, (took - self._nested) * 1000)
+            self._nested = nested + took
+            if outer is not None:
+                self.begin(outer)
 
 
 def _identity(lane: Lane, record: RawRecord, work: Work) -> dict[str, Any]:

@@ -6,8 +6,8 @@ import pytest
 
 from lanes.config.deployment import Deployment
 from lanes.consumer import Consumer
-from lanes.consumer.engines.slot import REPORTS_EVERY
 from lanes.consumer.runtime import Runtime
+from lanes.consumer.telemetry import REPORTS_EVERY
 from lanes.testing.event import sqs_event
 from lanes.testing.fifo.queue import FifoQueue
 from tests.support.memory import FakeContext, Recorder, World

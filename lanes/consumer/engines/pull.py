@@ -24,7 +24,8 @@ from lanes.consumer.engines.crashes import (
 )
 from lanes.consumer.engines.looks import POLL
 from lanes.consumer.engines.pace import FRESH
-from lanes.consumer.engines.slot import STAYS_FOR, Slot, SlotServices
+from lanes.consumer.engines.slot import Slot, SlotServices
+from lanes.consumer.engines.slot_time import STAYS_FOR
 from lanes.consumer.ledger import Ending
 from lanes.consumer.outcome import Outcome, Outcomes, Reason, shortest_delay
 from lanes.consumer.records import (
@@ -69,7 +70,7 @@ class PullEngine:
         self._consumer = deployment.config.consumer
         self._lanes = deployment.config.lanes
         self._services = services
-        self._clock = services.looking.clock
+        self._clock = services.clock
         self._monotonic = monotonic
         self._empty_at = 0.0
         self._was_cut_off = False
@@ -102,14 +103,14 @@ class PullEngine:
         """Serve the lanes as a slot that no ring started; return the seconds until it should do so again."""
         lanes = self._lanes_of(slot)
         with self._slot(context, lanes) as held:
-            held.returns_in(STAYS_FOR)
+            held.stay.returns_in(STAYS_FOR)
             held.work()
         if held.has_worked:
             return 0.0
         if {lane.name for lane in lanes} <= {*held.looks.failed, *self._services.paused.lanes()}:
             return ASKS_AGAIN
         # No time for a poll: the lanes are asked again after less than one.
-        return POLL / 4 if held.is_over else 0.0
+        return POLL / 4 if held.time.is_over else 0.0
 
     def _answer(self, rings: Sequence[RawRecord], context: Any) -> Sequence[RawRecord]:
         """Serve the lanes; return the rings that stay in the queue."""
@@ -120,10 +121,10 @@ class PullEngine:
         number = slot_of(ring.group)
         lanes = self._lanes_of(number)
         is_rung = self._was_cut_off or not (is_heartbeat or is_stale)
-        stay = stay_for(ring.deduplication_id, sent_at=ring.sent_at) if is_rung else None
-        with self._slot(context, lanes, number=number or 0, stay=stay, is_patrol=is_heartbeat) as slot:
+        rung = stay_for(ring.deduplication_id, sent_at=ring.sent_at) if is_rung else None
+        with self._slot(context, lanes, number=number or 0, rung=rung, is_patrol=is_heartbeat) as slot:
             slot.work()
-            self._was_cut_off = slot.is_over and slot.has_worked
+            self._was_cut_off = slot.time.is_over and slot.has_worked
             serves_all = len(lanes) == len(self._lanes)
             if slot.has_waited and serves_all:
                 self._empty_at = self._clock()
@@ -137,9 +138,9 @@ class PullEngine:
 
     def _returns_after(self, ring: RawRecord, slot: Slot) -> int | None:
         """Return the seconds after which a ring comes back; None if it has done its work."""
-        if slot.is_over and slot.has_worked:
+        if slot.time.is_over and slot.has_worked:
             return 0
-        if slot.is_over and ring.receive_count == 1:
+        if slot.time.is_over and ring.receive_count == 1:
             # The function's timeout is too short for this slot to stay until the ring's second is over.
             return math.ceil(COALESCING + MARGIN)
         if slot.looks.failed:
@@ -160,7 +161,7 @@ class PullEngine:
         lanes: Sequence[Lane],
         *,
         number: int = 0,
-        stay: float | None = 0.0,
+        rung: float | None = 0.0,
         is_patrol: bool = False,
     ) -> Slot:
         timeout = self._consumer.function_timeout.total_seconds()
@@ -171,7 +172,7 @@ class PullEngine:
             lanes=lanes,
             invocation=invocation,
             turn=PullTurn,
-            stay=stay,
+            rung=rung,
             is_patrol=is_patrol,
         )
 
@@ -193,6 +194,7 @@ class PullTurn:
     ) -> None:
         self._batch = batch
         self._slot = slot
+        self._services = slot.services
         self._is_mapped = is_mapped
         self._is_overdue = is_overdue
         self._outcomes = Outcomes(batch.records, {})
@@ -205,10 +207,10 @@ class PullTurn:
     def hold(self, outcomes: Outcomes) -> Collection[str]:
         """Do nothing: received records stay invisible for as long as the invocation lasts."""
         self._outcomes = outcomes
-        if (tenants := self._slot.services.tenants) is not None:
+        if (tenants := self._services.tenants) is not None:
             tenants.begin(self._batch)
         if self._is_mapped:
-            return self._slot.settlement.hold(self._batch)
+            return self._services.settlement.hold(self._batch)
         self._part_crashed()
         return ()
 
@@ -217,11 +219,11 @@ class PullTurn:
     ) -> Proceed | Outcome:
         """Serve the lanes above first, then let the record start."""
         del has_worked
-        slot, lane, reserve = self._slot, self._batch.lane, self._slot.services.reserve
+        slot, lane, reserve = self._slot, self._batch.lane, self._services.reserve
         self._measure()
         if self._is_suspected(rest[0]):
             slot.serve_others()
-        began, is_ahead = slot.clock(), self._is_overdue
+        began, is_ahead = self._services.clock(), self._is_overdue
         while not is_ahead and (above := slot.before(lane, expected=expected)) is not None:
             if is_ahead := reserve.admits(lane, rest[0]):
                 break
@@ -229,16 +231,16 @@ class PullTurn:
                 return Outcome(delay=shortest_delay(rest), reason=reason)
         if not is_ahead and not slot.can_look_above(lane):
             return Outcome(delay=shortest_delay(rest), reason=Reason.TIME)
-        if slot.services.corridor.attempts.pause_before(lane, rest[0]):
+        if self._services.corridor.attempts.pause_before(lane, rest[0]):
             # A record above that was served here found the resource away.
             return Proceed(most=0)
         # Each way to a start passes here: no record skips the rate, or starts after a stop or too late.
-        chosen_at = slot.clock()
+        chosen_at = self._services.clock()
         if self._needs_whole_invocation(rest[0]) or not self._wait_for_rate(rest[0], is_ahead=is_ahead):
             return Outcome(delay=shortest_delay(rest), reason=Reason.TIME)
         during = slot.beside_handler(lane)
         if is_ahead:
-            waited = slot.clock() - chosen_at
+            waited = self._services.clock() - chosen_at
             way = Proceed(reserve=reserve, waited=waited, may_yield=False, most=1, during=during)
         else:
             may_yield = rest[0].receive_count < MAX_RECEIVES
@@ -254,8 +256,8 @@ class PullTurn:
     @property
     def waiting(self) -> Sequence[RawRecord]:
         """The records that wait behind the one that runs, but for those of its group and of a lane with plenty."""
-        outcomes, slot = self._outcomes, self._slot
-        if self._is_mapped or self._is_alone or slot.services.looking.pace.is_plenty(self._batch.lane):
+        outcomes = self._outcomes
+        if self._is_mapped or self._is_alone or self._services.pace.is_plenty(self._batch.lane):
             return ()
         rest = (one for one in outcomes.undecided if one.group not in self._running)
         return [record for record in rest if outcomes.behind(record) is None]
@@ -264,7 +266,7 @@ class PullTurn:
         """Return the waiting records at once; this batch leaves them alone from now on."""
         records = self.waiting
         self._outcomes.lose([record.message_id for record in records])
-        self._slot.settle_untouched(self._batch.lane, records, self._outcomes.entries, Reason.ASIDE)
+        self._slot.hand_back.untouched(self._batch.lane, records, self._outcomes.entries, Reason.ASIDE)
 
     def yielded(self, rest: Sequence[RawRecord], *, to: Lane | None) -> Outcome:
         """Return the rest at once: this slot serves the lane above first, and another may be free."""
@@ -278,37 +280,39 @@ class PullTurn:
         try:
             if not self._is_mapped:
                 self._delete_finished()
-            slot.settlement.settle(self._batch, outcomes)
-            if slot.services.tenants is not None:
-                slot.services.tenants.end(self._batch, finished=outcomes.finished)
-            if back := [outcome.delay for _, outcome in outcomes.to_settle(slot.clock()) if outcome.delay]:
-                slot.returns_in(min(back))
+            self._services.settlement.settle(self._batch, outcomes)
+            if self._services.tenants is not None:
+                self._services.tenants.end(self._batch, finished=outcomes.finished)
+            kept = outcomes.to_settle(self._services.clock())
+            if back := [outcome.delay for _, outcome in kept if outcome.delay]:
+                slot.stay.returns_in(min(back))
         except Exception:  # noqa: BLE001 - finished records stay finished, and kept ones return by themselves
-            report.failed_call(slot.settlement.telemetry, Event.BATCH_NOT_CLOSED, lane=self._batch.lane.name)
+            telemetry = self._services.looking.telemetry
+            report.failed_call(telemetry, Event.BATCH_NOT_CLOSED, lane=self._batch.lane.name)
 
     def _part_crashed(self) -> None:
         """Let no other record be in hand with one whose last attempt killed its process."""
         batch, outcomes, slot = self._batch, self._outcomes, self._slot
-        attempts = slot.services.config.consumer.max_attempts
-        pause_crashed(batch, outcomes, max_attempts=attempts, delays=slot.settlement.delays)
+        attempts = self._services.config.consumer.max_attempts
+        pause_crashed(batch, outcomes, max_attempts=attempts, delays=self._services.settlement.delays)
         if (alone := to_try_alone(batch, outcomes)) is None:
             return
-        if not slot.is_fresh:
+        if not slot.time.is_fresh:
             # Where it starts late, one that takes longer than any other before would be killed again.
             keep_crashed(batch, outcomes)
-            slot.is_over = True
+            slot.time.is_over = True
             return
         self._is_alone = True
         keep_others(batch, outcomes, alone)
         # Now, not when the batch is closed: this process may not live until then.
-        slot.settlement.settle(batch, outcomes)
-        outcomes.lose([record.message_id for record, _ in outcomes.to_settle(slot.clock())])
-        slot.give_back_all()
+        self._services.settlement.settle(batch, outcomes)
+        outcomes.lose([record.message_id for record, _ in outcomes.to_settle(self._services.clock())])
+        slot.hand_back.everything()
 
     def _is_suspected(self, record: RawRecord) -> bool:
         """Whether a record may have killed its process, and nothing has been handled since."""
         entry = self._outcomes.entries.get(record.message_id)
-        has_worked = self._slot.services.looking.pace.has_worked
+        has_worked = self._services.pace.has_worked
         return entry is not None and not (has_worked or self._is_mapped) and is_suspect(entry)
 
     def _needs_whole_invocation(self, record: RawRecord) -> bool:
@@ -316,7 +320,7 @@ class PullTurn:
         entry = self._outcomes.entries.get(record.message_id)
         is_crashed = entry is not None and entry.ending is Ending.CRASHED and not self._is_mapped
         needs = is_crashed and (self._has_served or not self._is_alone)
-        self._slot.is_over |= needs
+        self._slot.time.is_over |= needs
         return needs
 
     def _start(self, rest: Sequence[RawRecord], call: Call, way: Proceed) -> None:
@@ -324,12 +328,12 @@ class PullTurn:
             self._slot.look_ahead(self._batch.lane, is_last=len(rest) <= min(way.most, len(call.records)))
         self._together = call.max_size
         self._running = {record.group for record in call.records[: way.most]}
-        self._started_at = self._slot.clock()
+        self._started_at = self._services.clock()
 
     def _measure(self) -> None:
         """Add the time of the call that has just ended."""
         if self._started_at is not None:
-            pace, seconds = self._slot.services.looking.pace, self._slot.clock() - self._started_at
+            pace, seconds = self._services.pace, self._services.clock() - self._started_at
             pace.worked(self._batch.lane, seconds, together=self._together)
             self._started_at, self._running = None, ()
 
@@ -341,9 +345,10 @@ class PullTurn:
         self._serve(above)
         if self._is_given_back(record):
             return Reason.ASIDE
-        if not slot.has_time_for(self._batch.lane):
+        if not slot.time.has_time_for(self._batch.lane):
             return Reason.TIME
-        return Reason.ASIDE if slot.clock() - since > KEPT_ASIDE and not slot.is_alone else None
+        waits_long = self._services.clock() - since > KEPT_ASIDE and not self._services.is_alone
+        return Reason.ASIDE if waits_long else None
 
     def _is_given_back(self, record: RawRecord) -> bool:
         """Whether this batch was given back beside a record of another: then another slot may have it by now."""
@@ -354,7 +359,7 @@ class PullTurn:
         self._has_served = True
         self._delete_finished()
         self._slot.serve(above)
-        if (tenants := self._slot.services.tenants) is not None:
+        if (tenants := self._services.tenants) is not None:
             # The other batch has published its own tenant, and then a free slot.
             tenants.begin(self._batch)
 
@@ -366,7 +371,7 @@ class PullTurn:
 
     def _most(self, call: Call) -> int:
         """Return how many records of a call may start with the first one."""
-        rate = self._slot.services.rate
+        rate = self._services.rate
         return 1 + sum(1 for _ in takewhile(lambda _: rate is None or rate.join(), call.records[1:]))
 
     def _wait_for_rate(self, record: RawRecord, *, is_ahead: bool) -> bool:
@@ -375,16 +380,16 @@ class PullTurn:
 
         Lanes above are served meanwhile, unless the record is ahead of them.
         """
-        slot, lane, rate = self._slot, self._batch.lane, self._slot.services.rate
+        slot, lane, rate = self._slot, self._batch.lane, self._services.rate
         # With an interval of 0 no time would pass between two looks.
-        recheck = max(FRESH, slot.services.config.consumer.recheck_interval.total_seconds())
+        recheck = max(FRESH, self._services.config.consumer.recheck_interval.total_seconds())
         while rate is not None and (wait := rate.wait()) > 0:
-            slot.services.sleep(min(wait, recheck))
+            self._services.sleep(min(wait, recheck))
             while not is_ahead and (above := slot.above(lane, expected=0.0)) is not None:
                 self._serve(above)
-            if not slot.has_time_for(lane):
+            if not slot.time.has_time_for(lane):
                 return False
-        if self._is_given_back(record) or not slot.has_time_for(lane):
+        if self._is_given_back(record) or not slot.time.has_time_for(lane):
             return False
         if rate is not None:
             rate.start()

@@ -1,23 +1,21 @@
-"""The timers of a slot beside a handler: the return of records behind a long one, and rings for other slots."""
+"""The timers of a slot beside a handler, and its rings for other slots."""
 
 from __future__ import annotations
 
 import contextlib
-import threading
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from lanes.bell import COALESCING, others
 from lanes.consumer import telemetry as report
-from lanes.consumer.engines.looks import POLL
-from lanes.consumer.engines.pace import FRESH, SPREAD
+from lanes.consumer.engines.pace import FRESH
 from lanes.errors import AwsError
 from lanes.events import Event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-    from lanes.config import Lane, LanesConfig
+    from lanes.config import LanesConfig
     from lanes.consumer.engines import Beside, Pending
     from lanes.consumer.engines.looks import Looking
 
@@ -66,65 +64,6 @@ class Timer:
     def _call(self) -> None:
         if (after := self._fire()) is not None:
             self.start(after)
-
-
-class HandBack:
-    """
-    A timer beside each handler: when its record takes longer than usual, those behind it in hand return.
-
-    It acts only while a handler runs, outside of its checkpoints, so it shares nothing with the slot's own work.
-
-    Args:
-        looking: how the environment looks at its lanes.
-        may_wait: whether records may wait in hand during the next record.
-        give_back: returns those that are in hand.
-    """
-
-    def __init__(
-        self, looking: Looking, *, may_wait: Callable[[], bool], give_back: Callable[[], None]
-    ) -> None:
-        self._checkpoints = threading.Lock()
-        self._looking = looking
-        self._may_wait = may_wait
-        self._give_back = give_back
-        self._fires_at = 0.0
-        self._timer = Timer(looking.beside, self._fire)
-
-    @contextlib.contextmanager
-    def beside_handler(self, lane: Lane) -> Iterator[None]:
-        """Run the timer while a handler runs."""
-        usual = self._looking.pace.typical(lane) or SPREAD
-        self._fires_at = self._looking.clock() + usual + FRESH
-        self._start()
-        try:
-            yield
-        finally:
-            self._timer.stop()
-
-    @contextlib.contextmanager
-    def outside(self) -> Iterator[None]:
-        """Stop the timer for a checkpoint; the handler may go on after it, and its threads may have some at once."""
-        with self._checkpoints, self._timer.stopped(self._start):
-            yield
-
-    def _start(self) -> None:
-        if (after := self._next()) is not None:
-            self._timer.start(after)
-
-    def _next(self) -> float | None:
-        if not self._may_wait():
-            return None
-        # At most for the time of a poll: a clock that is set back would put it off.
-        return min(max(FRESH, self._fires_at - self._looking.clock()), POLL)
-
-    def _fire(self) -> float | None:
-        try:
-            if self._looking.clock() >= self._fires_at:
-                self._give_back()
-            return self._next()
-        except Exception:  # noqa: BLE001 - the record that runs beside it has its own outcome
-            report.failed_call(self._looking.telemetry, Event.BATCH_NOT_CLOSED)
-            return None
 
 
 class Bell(Protocol):
