@@ -6,10 +6,9 @@ import pytest
 from moto import mock_aws
 
 from lanes import Message, Priority
-from lanes.config import LanesConfig
 from lanes.testing import FakeClock
 from tests.golden.golden import check
-from tests.golden.stage import MemorySqs, producer_of, publish_from_outbox, rows_sent_by_spark, without_times
+from tests.golden.stage import Sqs, producer_of, publish_from_outbox, rows_sent_by_spark, without_times
 
 TRACEPARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
@@ -21,9 +20,9 @@ def clock():
 
 
 @pytest.fixture
-def sqs(clock):
-    """The queues of three lanes in memory."""
-    return MemorySqs(LanesConfig(), clock)
+def sqs():
+    """A client of SQS."""
+    return Sqs()
 
 
 def message(id, **more):
@@ -65,7 +64,7 @@ def test_messages_of_the_outbox(sqs, clock):
 
 def test_an_entry_that_cannot_be_published(sqs, clock):
     """It fails, and waits for its next attempt."""
-    sqs.broken = {"SendMessageBatch"}
+    sqs.broken = True
     with mock_aws():
         found = publish_from_outbox(
             sqs, clock, [{"kind": "order.placed", "data": {"order": 7}, "id": "order-7"}]

@@ -42,14 +42,12 @@ OUTBOX = (
     "tests/contract/test_o7_locks_and_marks.py",
 )
 BATCHES = (
-    "tests/golden/test_consumer.py",
     "tests/contract/test_c1_no_loss.py",
     "tests/contract/test_c7_retries.py",
     "tests/contract/test_c8_effects_once.py",
     "tests/contract/test_c4_every_receive_is_reported.py",
 )
 SCHEDULING = (
-    "tests/golden/test_consumer.py",
     "tests/contract/test_c3_priority.py",
     "tests/contract/test_c11_crash_is_local.py",
     "tests/contract/test_c5_quick_return.py",
@@ -114,7 +112,6 @@ NETS = {
                 "tests/consumer/test_holds.py",
                 "tests/consumer/test_overrides.py",
                 "tests/consumer/test_fairness.py",
-                "tests/golden/test_consumer.py",
             ),
         ),
     ),
