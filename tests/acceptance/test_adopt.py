@@ -101,7 +101,7 @@ def test_a_killed_command_is_repeated(lanes, client, typed, main):
     url = client("sqs").create_queue(
         QueueName="old-jobs.fifo", Attributes={"FifoQueue": "true", "ContentBasedDeduplication": "true"}
     )["QueueUrl"]
-    for start in range(0, 300, 10):
+    for start in range(0, 120, 10):
         entries = [
             {"Id": str(number), "MessageBody": str(number), "MessageGroupId": f"g{number % 7}"}
             for number in range(start, start + 10)
@@ -113,9 +113,9 @@ def test_a_killed_command_is_repeated(lanes, client, typed, main):
     def sent():
         names = ["ApproximateNumberOfMessages"]
         found = client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"]
-        return 300 - int(found["ApproximateNumberOfMessages"])
+        return 120 - int(found["ApproximateNumberOfMessages"])
 
-    until(lambda: sent() >= 60, why="the command does not begin")
+    until(lambda: sent() >= 20, why="the command does not begin")
     process.send_signal(signal.SIGKILL)
     process.communicate()
 
@@ -123,6 +123,6 @@ def test_a_killed_command_is_repeated(lanes, client, typed, main):
 
     assert (done.returncode, json.loads(done.stdout)["left"]) == (0, 0), done.stderr
     arrived = [(one["Attributes"]["MessageGroupId"], int(one["Body"])) for one in main()]
-    assert len(arrived) == 300
+    assert len(arrived) == 120
     for group in range(7):
-        assert [number for name, number in arrived if name == f"g{group}"] == list(range(group, 300, 7))
+        assert [number for name, number in arrived if name == f"g{group}"] == list(range(group, 120, 7))

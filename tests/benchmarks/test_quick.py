@@ -15,8 +15,8 @@ pytestmark = pytest.mark.deep
 ROOT = Path(__file__).resolve().parents[2]
 # These have tests of their own, or take longer.
 ELSEWHERE = {"enqueue", "outbox", "wait", "wait-pull", "soak"}
-LONGEST = {"away", "away-pull", "loads-pull"}
-"""Each takes over a minute also at small sizes."""
+LONGEST = {"away", "away-pull", "finish-pull", "loads-pull"}
+"""Each takes half a minute or more also at small sizes."""
 
 
 @functools.cache

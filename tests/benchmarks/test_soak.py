@@ -82,7 +82,7 @@ def test_going_on_with_a_group_after_a_failure_is_found(monkeypatch):
     """It breaks the order within groups."""
     monkeypatch.setattr(Outcomes, "behind", lambda _self, _record: None)
 
-    found = [line for seed in range(6) for line in breaches(Round(seed=seed), Counter())]
+    found = (line for seed in range(6) for line in breaches(Round(seed=seed), Counter()))
 
     assert any("out of order" in line for line in found)
 
@@ -93,9 +93,9 @@ def test_attempts_that_start_again_are_found(monkeypatch):
     monkeypatch.setattr(ledger, "_entry_at", lambda record, lane, _known: at(record, lane, None))
     monkeypatch.setattr("benchmarks.soak_round.MOST_INVOCATIONS", 300)
 
-    found = [
+    found = (
         breaches(Round(seed=seed, messages=20, without=frozenset(FAULTS)), Counter()) for seed in range(6)
-    ]
+    )
 
     assert any("wrong attempt" in line or "never settled" in line for lines in found for line in lines)
 

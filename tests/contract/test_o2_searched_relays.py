@@ -126,8 +126,9 @@ def test_the_search_notices_a_broken_store(postgresql, monkeypatch, place, name,
 
 
 # Of 16 such seeds, 15 notice the first of the broken stores above, and all notice the second.
-@pytest.mark.deep
-@pytest.mark.parametrize("start", [1_000, 2_000])
+@pytest.mark.parametrize(
+    "start", [pytest.param(1_000, marks=pytest.mark.deep), pytest.param(2_000, marks=pytest.mark.nightly)]
+)
 @pytest.mark.parametrize(("store", "seeds"), [("postgresql", 40), ("dynamodb", 8)])
 def test_no_seed_breaks_a_promise(store, seeds, start, request):
     """Many more of them."""

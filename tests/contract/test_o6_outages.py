@@ -37,16 +37,7 @@ def in_order(ids):
     ("cause", "lasts"),
     [
         *(pytest.param(cause, 10 * MINUTE, id=f"{cause}-10min") for cause in CAUSES),
-        *(
-            pytest.param(
-                cause,
-                24 * HOUR,
-                id=f"{cause}-24h",
-                # A cause decides the report alone, and each takes half a minute.
-                marks=pytest.mark.deep if cause == "unreachable" else pytest.mark.nightly,
-            )
-            for cause in CAUSES
-        ),
+        *(pytest.param(cause, 24 * HOUR, id=f"{cause}-24h", marks=pytest.mark.nightly) for cause in CAUSES),
     ],
 )
 def test_an_outage_of_a_lane_costs_no_attempt_no_order_and_no_other_lane(sqlite_subject, clock, cause, lasts):

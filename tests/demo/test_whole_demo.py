@@ -14,7 +14,6 @@ from tests.support.processes import descendants, name_of, wait_for_end
 
 ROOT = Path(__file__).parents[2]
 SMALL = ("--customers", "200")
-pytestmark = pytest.mark.deep
 
 
 def start_demo(output, *options):
@@ -38,6 +37,7 @@ def wait_for_line(process, words):
     pytest.fail(f"the demo ended before it said {words!r}: {process.stderr.read()}")
 
 
+@pytest.mark.deep
 def test_a_small_demo_keeps_its_promises_and_says_so_in_its_report(tmp_path):
     """Real deploy, real Spark job, real processes; safety is judged in each run, at any size and on any machine."""
     with start_demo(tmp_path, *SMALL) as process:
@@ -83,6 +83,7 @@ def interrupt(process, number):
     wait_for_end(started)
 
 
+@pytest.mark.nightly
 def test_ctrl_c_ends_a_deploy_that_has_just_begun(tmp_path):
     """At the moment when the Spark job and the second deploy are being started."""
     with start_demo(tmp_path, *SMALL) as process:
@@ -90,6 +91,7 @@ def test_ctrl_c_ends_a_deploy_that_has_just_begun(tmp_path):
         interrupt(process, signal.SIGINT)
 
 
+@pytest.mark.deep
 def test_ctrl_c_ends_spark(tmp_path):
     """With its Java process."""
     with start_demo(tmp_path, *SMALL) as process:
@@ -97,6 +99,7 @@ def test_ctrl_c_ends_spark(tmp_path):
         interrupt(process, signal.SIGINT)
 
 
+@pytest.mark.nightly
 def test_sigterm_ends_a_run(tmp_path):
     """With the server and the execution environments."""
     with start_demo(tmp_path, *SMALL, "--no-comparison") as process:

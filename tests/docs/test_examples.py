@@ -307,7 +307,7 @@ def test_the_spark_example_sends_its_table(tmp_path, installed_environment):
         assert waiting(sqs, deployment.queues["MAIN"].url) == 40
 
 
-@pytest.mark.deep
+@pytest.mark.nightly
 def test_the_spark_example_sends_a_stream(tmp_path, installed_environment):
     """By spark-submit, twice: the second time with the rows of a new file alone."""
     folder = tmp_path / "orders"
@@ -332,7 +332,7 @@ def test_the_spark_example_sends_a_stream(tmp_path, installed_environment):
             assert waiting(sqs, deployment.queues["MAIN"].url) == number
 
 
-@pytest.mark.deep
+@pytest.mark.nightly
 def test_the_spark_example_joins_dead_letters_with_their_table(tmp_path, installed_environment):
     """By spark-submit; a dead letter of another kind is left out."""
     rows = {"customer_id": [f"c-{number}" for number in range(9)], "country": ["DE"] * 9}

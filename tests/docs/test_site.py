@@ -17,6 +17,8 @@ from lanes.events import Event
 from lanes.metrics import Metric
 from tests.docs.pages import ROOT, codes, rows
 
+pytestmark = pytest.mark.deep
+
 DOCS = ROOT / "docs"
 # Elements and attributes that make a browser fetch something as it shows the page.
 FETCHED = {

@@ -74,9 +74,12 @@ def _credentials(platform, monkeypatch):
 
 
 # Each takes a minute or more, so a change meets one engine here; both hold the contract's suites alike.
-@pytest.mark.deep
 @pytest.mark.parametrize(
-    ("change", "engine"), list(zip(CHANGES, itertools.cycle(["mappings", "pull"]), strict=False))
+    ("change", "engine"),
+    [
+        pytest.param(*one, marks=pytest.mark.deep if "slots" in one[0] else pytest.mark.nightly)
+        for one in zip(CHANGES, itertools.cycle(["mappings", "pull"]), strict=False)
+    ],
 )
 def test_a_change_in_the_middle_of_a_flood(platform, work, new_code, change, engine):
     """Every message is handled, those of a group in order, with no more handlers at once than slots."""
@@ -104,7 +107,7 @@ def test_a_change_in_the_middle_of_a_flood(platform, work, new_code, change, eng
         assert "MEDIUMQueueUrl" not in platform.outputs[STACK]
 
 
-@pytest.mark.deep
+@pytest.mark.nightly
 @pytest.mark.parametrize("engine", ["mappings", "pull"])
 def test_a_paused_lane_stays_paused_over_a_deploy_or_the_check_names_it(platform, new_code, engine):
     """A deploy that changes the mapping; and one that switches the engine, with which no pause goes."""

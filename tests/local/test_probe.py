@@ -13,7 +13,7 @@ from local.platform import Platform
 from simulator.parameters import Unknowns
 from tests.support.command import Command
 
-pytestmark = [pytest.mark.deep, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 INTERRUPTED = 130
 RETRIED = Unknowns(
     backoff=ThrottleBackoff(longest=timedelta(seconds=2)), group_order=GroupOrder.BACK, missed_polls=0.1
@@ -39,7 +39,13 @@ def left(platform):
     ]
 
 
-@pytest.mark.parametrize("unknowns", [RETRIED, DROPPED], ids=["retried", "dropped"])
+@pytest.mark.parametrize(
+    "unknowns",
+    [
+        pytest.param(RETRIED, id="retried", marks=pytest.mark.deep),
+        pytest.param(DROPPED, id="dropped", marks=pytest.mark.nightly),
+    ],
+)
 def test_the_behaviour_of_the_platform_is_found(tmp_path, unknowns):
     """By every experiment; the stack is gone after that."""
     out = tmp_path / "aws-profile.toml"
@@ -64,6 +70,7 @@ def test_the_behaviour_of_the_platform_is_found(tmp_path, unknowns):
     assert {event["run"].partition("/")[0] for event in events} == {"probe", *SECTIONS}
 
 
+@pytest.mark.deep
 def test_an_interrupted_probe_leaves_no_stack(tmp_path):
     """In the middle of an experiment."""
     with Platform(build_directory=tmp_path / "build") as platform:

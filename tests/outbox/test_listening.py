@@ -133,7 +133,7 @@ class Sender:
         self.run.sqs.send_batch = noted
 
 
-@pytest.mark.deep
+@pytest.mark.nightly
 def test_a_relay_sends_within_milliseconds_of_a_commit_and_asks_little_while_idle(
     postgresql_subject, listener
 ):

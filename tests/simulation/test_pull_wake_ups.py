@@ -81,9 +81,11 @@ def test_first_records_of_unknown_length_are_spread_over_the_slots():
     assert longest(lanes)[0] < LONGEST_WAIT
 
 
-@pytest.mark.deep
 @pytest.mark.parametrize("slots", [1, 2, 3])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize(
+    "seed",
+    [pytest.param(seed, marks=pytest.mark.nightly if seed else pytest.mark.deep) for seed in range(8)],
+)
 def test_no_message_waits_at_any_millisecond(slots, seed):
     """
     The same search on a fine grid.

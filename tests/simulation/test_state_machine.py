@@ -1,7 +1,7 @@
 """
 Any interleaving of both engines' invocations with sends, failures, crashes, lost deletions, operators and time.
 
-The deep form runs many more and longer ones.
+The deep form runs more and longer ones, the nightly one many more.
 """
 
 import json
@@ -343,5 +343,12 @@ class TestLanes(Lanes.TestCase):
 @pytest.mark.deep
 class TestLanesDeep(Lanes.TestCase):
     """More and longer ones."""
+
+    settings = settings(settings.get_profile("deep"), max_examples=250)
+
+
+@pytest.mark.nightly
+class TestLanesAtNight(Lanes.TestCase):
+    """Many more of them."""
 
     settings = settings.get_profile("deep")
