@@ -121,7 +121,6 @@ UNLINKED = {"cdk": ("   :no-index:",)}
 """Modules that types in other descriptions don't lead to: `Outbox` is the library's."""
 
 OPTIONS = {
-    "reference/starting-verbs": ("new", "local", "simulate"),
     "reference/moving-verbs": ("prioritize", "cancel", "overrides", "dead-letters", "outbox"),
     "reference/command-line": (),
 }

@@ -10,7 +10,7 @@ from lanes.operate.history.trace import UNSEEN
 from tests.docs.pages import ROOT, codes, rows
 
 PAGE = ROOT / "docs" / "reference" / "command-line.md"
-PAGES = (PAGE, PAGE.with_name("moving-verbs.md"), PAGE.with_name("starting-verbs.md"))
+PAGES = (PAGE, PAGE.with_name("moving-verbs.md"))
 ROOT_COMMAND = command()
 OWN = {"--help", "--install-completion", "--show-completion"}
 

@@ -1,6 +1,5 @@
 """The reference and the code name the same things."""
 
-import argparse
 import inspect
 import json
 import re
@@ -21,7 +20,6 @@ from lanes.consumer.records import RawRecord
 from lanes.consumer.settlement import DeadLetterNote
 from lanes.errors import ConfigurationError
 from lanes.metrics import Metric
-from local.demo import command
 from spark_jobs.columns import COLUMNS
 from spark_jobs.options import NAMES, READER_NAMES
 from tests.docs.pages import ROOT, blocks, codes, rows, spans
@@ -225,19 +223,6 @@ def test_alarms_are_those_of_the_stack():
         "Failures",
         *(f"{name}Waits" for name in names),
     }
-
-
-def test_the_demos_options_are_those_of_the_command():
-    """Read from the parser."""
-    parser = argparse.ArgumentParser(add_help=False)
-    command.add_arguments(parser)
-    documented = {
-        codes(row[0])[0]
-        for row in rows(REFERENCE / "demo-report.md", "# The demo and its report")
-        if "--" in row[0]
-    }
-
-    assert documented == {name for action in parser._actions for name in action.option_strings}
 
 
 def test_sparks_columns_and_options_are_those_of_the_writer():
