@@ -12,7 +12,7 @@ from pathlib import Path
 
 NAME = "priority-lanes"
 RELEASED = False
-"""Whether PyPI has the library; see docs/how-to/release.md."""
+"""Whether PyPI has the library; see CONTRIBUTING.md."""
 CHECKOUT = "/path/to/priority-lanes"
 """A checkout of the repository, as the pages write it."""
 
