@@ -44,7 +44,7 @@ yield only to more messages than slots. We add our mappings' maximum concurrency
 longer, and to its batches of one message those of two, five and ten: the best of the four counts.
 
 A figure with a target is the worst of its seeds. Where the range over undocumented behaviour misses the target, its
-worst figure is there too, of the first seed at smaller sizes. Times depend on the machine, the others on the seed alone.
+worst figure is there too, of the first seed at smaller sizes. Times depend on the machine, the others on the seed.
 """
 
 ASSUMPTION = """Dots are the median, bars end at the 99th percentile; a wait ends with the first start of the handler.

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _MILLISECONDS = re.compile(r"[0-9]{1,15}")
 
-# Release, entries and visibility are three calls, of 8 ms each in the simulations
-# (docs/decisions/0013-waiting-room.md); the rest is for repeats.
+# Release, entries and visibility are three calls, of 8 ms each in the simulations; the rest is for repeats.
 SETTLING = 1.0
 """Seconds of the function's time that are kept for settling."""
 
