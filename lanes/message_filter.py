@@ -58,8 +58,8 @@ class MessageFilter:
         run: name of the run that it belongs to; entries of an outbox are in none.
 
     Raises:
-        ConfigurationError: a regular expression is invalid, both `exact` and `regex` are set, or the range of
-            priorities is empty.
+        ConfigurationError: a regular expression is invalid, both `exact` and `regex` are set, the range of priorities
+            is empty, or an id or the run is.
 
     Example:
         >>> MessageFilter(kind="order.*", highest=-50).describe()
@@ -90,6 +90,9 @@ class MessageFilter:
                     f"{name} is {text!r}, not a regular expression that can be used: {error}; "
                     "without --regex, * and ? match any characters"
                 )
+        # An unset variable of a script: no member of a run has the name, so it would select all the others.
+        if self.run == "" or "" in self.ids:
+            problems.append(f"{'run' if self.run == '' else 'an id'} is empty; leave it out for any")
         if self.exact and self.regex:
             problems.append("exact and regex exclude each other; set one of them")
         if self.lowest is not None and self.highest is not None and self.lowest > self.highest:
@@ -114,7 +117,7 @@ class MessageFilter:
     @property
     def chooses_all(self) -> bool:
         """Whether the filter has no condition and selects every message."""
-        return not self.to_dict()
+        return self.to_dict().keys() <= {"exact", "regex"}
 
     @property
     def by_group_alone(self) -> bool:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 
 OUTPUT = "--output"
+MAY_BE_EMPTY = frozenset({"--why"})
+"""Options with a text for people."""
 
 
 class RootGroup(TyperGroup):
@@ -50,7 +52,8 @@ def options_first(root: Any, arguments: Sequence[str]) -> list[str]:
     they are, except for `--output`; so do all words of a command that a verb runs, and those after `--`.
 
     Raises:
-        typer.BadParameter: the value of a global option is missing, or an argument is given as an option.
+        typer.BadParameter: the value of a global option is missing, an option or argument has an empty value, or an
+            argument is given as an option.
     """
     mine = _options(root)
     first: list[str] = []
@@ -61,6 +64,7 @@ def options_first(root: Any, arguments: Sequence[str]) -> list[str]:
         name, has_value = word.partition("=")[0], "=" in word
         own = _options(command)
         takes_value = not has_value and (own if name in own else mine).get(name, False)
+        _refuse_empty(command, word, left[0] if takes_value and left else None)
         if takes_value and not left and name in mine and name not in own:
             raise typer.BadParameter("a value is missing", param_hint=name)
         if name in _arguments(command) and name not in own and name not in mine:
@@ -74,6 +78,22 @@ def options_first(root: Any, arguments: Sequence[str]) -> list[str]:
     is_command = not command.context_settings.get("allow_interspersed_args", True)
     moved, left = ([], left) if not left or left[0] == "--" or is_command else _output_of(left)
     return [*first, *moved, *rest, *left]
+
+
+def _refuse_empty(command: Any, word: str, value: str | None) -> None:
+    """
+    Refuse an empty value, which an unset variable of a script leaves: it would mean the default stack, or any run.
+
+    Args:
+        command: the command, for the error.
+        word: an option, with or without its value, or an argument.
+        value: the value behind the option; None if it has none there.
+    """
+    name, is_assigned, assigned = word.partition("=")
+    is_empty = word == "" or value == "" or (word.startswith("-") and is_assigned and not assigned)
+    if is_empty and name not in MAY_BE_EMPTY:
+        problem = "it has an empty value; give one" + (", or leave the option out" if name else "")
+        raise typer.BadParameter(problem, param_hint=name or f"an argument of {command.name}")
 
 
 def _output_of(passed_on: Sequence[str]) -> tuple[list[str], list[str]]:

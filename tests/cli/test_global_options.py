@@ -87,6 +87,35 @@ def test_a_global_option_without_its_value_is_wrong_usage(typed):
 
 
 @pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--stage", "", "status"], "--stage"),
+        (["cancel", "--all", "--yes", "--stack", ""], "--stack"),
+        (["status", "--endpoint="], "--endpoint"),
+        (["outbox", "--database", "", "list"], "--database"),
+        (["dead-letters", "delete", "MAIN", "--reason", "", "--yes"], "--reason"),
+        (["dead-letters", "show", ""], "an argument of show"),
+    ],
+)
+def test_an_empty_value_is_wrong_usage(typed, words, named):
+    """An unset variable of a script leaves one, which would mean the default stack, or every dead letter."""
+    done = typed(*words)
+
+    assert done.returncode == 2
+    assert f"{named}: it has an empty value; give one" in " ".join(done.stderr.replace("│", "").split())
+
+
+def test_a_reason_may_be_empty_and_passed_on_words_too():
+    """They are for people, or for another program."""
+    for words in (
+        ["cancel", "--why", "", "--all"],
+        ["local", "run", "python", "-c", ""],
+        ["send", "--", "a", ""],
+    ):
+        assert options_first(COMMAND, words) == words
+
+
+@pytest.mark.parametrize(
     ("words", "advice"),
     [
         ("dead-letters list --lane MAIN", "give it as an argument, without --lane: list LANE"),

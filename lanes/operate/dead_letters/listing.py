@@ -15,6 +15,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lanes.consumer.attempts import EXHAUSTED
+from lanes.errors import ConfigurationError
 from lanes.holds import HELD_BEHIND, NO_ORDER, copy_id
 from lanes.message import RUN
 from lanes.runs import Mark
@@ -163,6 +164,9 @@ class DeadLetterFilter:
         until: dead-lettered before this time.
         ids: ids of dead letters, originals or messages.
 
+    Raises:
+        ConfigurationError: one of the texts but the kind is empty.
+
     """
 
     kind: str | None = None
@@ -172,6 +176,19 @@ class DeadLetterFilter:
     since: float | None = None
     until: float | None = None
     ids: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse empty texts: a script's unset variable would select what it does not name, or everything."""
+        texts = {
+            "group": self.group,
+            "run": self.run,
+            "reason": self.reason,
+            "an id": min(self.ids, default=None),
+        }
+        if problems := [
+            f"{name} is empty; leave it out for any" for name, text in texts.items() if text == ""
+        ]:
+            raise ConfigurationError(problems, source="filter")
 
     @property
     def chooses_all(self) -> bool:

@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from lanes.errors import ConfigurationError
 from lanes.operate.dead_letters.listing import DeadLetteredMessage, DeadLetterFilter, list_dead_letters
 from tests.support.dead_letters import MemoryDeadLetters, depth_of, taken_from
 from tests.support.memory import FakeClock
@@ -52,6 +53,13 @@ LETTER = DeadLetteredMessage(
 def test_a_filter_means_what_all_of_its_parts_mean(wanted, meant):
     """Groups are exact, since a group may contain any sign."""
     assert DeadLetterFilter(**wanted).matches(LETTER) is meant
+
+
+@pytest.mark.parametrize("wanted", [{"reason": ""}, {"run": ""}, {"group": ""}, {"ids": ("order-7", "")}])
+def test_a_filter_with_an_empty_text_is_refused(wanted):
+    """It would mean all dead letters, those of no run, or those without an id of their own."""
+    with pytest.raises(ConfigurationError, match="is empty; leave it out for any"):
+        DeadLetterFilter(**wanted)
 
 
 def test_a_dead_letter_that_sqs_moved_by_itself_has_no_note():
