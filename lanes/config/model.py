@@ -83,7 +83,10 @@ class LanesConfig:
         if self.outbox != OutboxSettings():
             document["outbox"] = plain(self.outbox)
         if not brief:
-            document |= {"scheduler": self.scheduler, "schedules": [plain(one) for one in self.schedules]}
+            document |= {
+                "scheduler": self.scheduler,
+                "schedules": [_plain_schedule(one) for one in self.schedules],
+            }
         return document if self.stage is None else {**document, "stage": self.stage}
 
     @property
@@ -167,3 +170,8 @@ class LanesConfig:
                 f"max_wait of {self.lanes[0].name} has no effect: no lane has priority over the highest one."
             )
         return notes
+
+
+def _plain_schedule(schedule: Schedule) -> dict[str, Any]:
+    # Reading refuses a time zone where it has no effect.
+    return plain(schedule, without=() if schedule.every is None else ("timezone",))

@@ -49,6 +49,13 @@ def test_every_setting_is_read():
     )
 
 
+def test_what_is_written_is_read_again():
+    """Also of an interval, for which a time zone is refused."""
+    config = LanesConfig.from_dict({"schedules": [NIGHTLY, {"name": "tick", "kind": "t", "every": "5m"}]})
+
+    assert LanesConfig.from_dict(config.to_dict()) == config
+
+
 def test_a_stage_changes_a_schedule_and_adds_one():
     """By name, as with lanes."""
     stages = {"demo": {"schedules": [{"name": "nightly", "enabled": False}, {**NIGHTLY, "name": "b"}]}}
