@@ -139,6 +139,8 @@ class Registered:
             raise TypeError(
                 f"the handler returned a value of the type {type(result).__name__}, which is never run; run it before"
             )
+        if self.max_size is None:
+            _refuse_parts(result)
         return result
 
 
@@ -346,6 +348,23 @@ def _through(around: Around | None, handler: Registered) -> Registered:
         function=lambda argument, context: around(handler, argument, context),
         takes_context=True,
     )
+
+
+def _refuse_parts(result: Any) -> None:
+    """Raise `TypeError` for a result with parts that leave work undone, or that name failures as Lambda reads them."""
+    parts = result if isinstance(result, list | tuple | set) else ()
+    if waiting := [one for one in parts if inspect.isawaitable(one)]:
+        for one in waiting:
+            _drop(one)
+        raise TypeError(
+            f"the handler returned a {type(result).__name__} with {len(waiting)} values that nothing awaits, such as a "
+            f"{type(waiting[0]).__name__}; await them"
+        )
+    # Of an older function that is called with a batch of one record.
+    if isinstance(result, dict) and result.get("batchItemFailures"):
+        raise TypeError(
+            "the handler returned batchItemFailures, which nothing reads; raise an exception instead"
+        )
 
 
 def _drop(awaitable: Any) -> None:

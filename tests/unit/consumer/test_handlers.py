@@ -108,6 +108,10 @@ async def forgets_a_coroutine(message):
     return pay(message)
 
 
+async def forgets_a_list(message):
+    return [pay(message), pay(message)]
+
+
 @pytest.mark.parametrize(
     ("function", "expected"),
     [
@@ -322,6 +326,11 @@ def test_a_builtin_without_a_signature_is_refused():
         (lambda _message: Retry(), "a value of the type Retry; raise it instead"),
         (lambda _message: DeadLetter("no"), "a value of the type DeadLetter; raise it instead"),
         (forgets_a_coroutine, "a value of the type coroutine, which nothing awaits"),
+        (forgets_a_list, "a list with 2 values that nothing awaits, such as a coroutine"),
+        (
+            lambda _message: {"batchItemFailures": [{"itemIdentifier": "m"}]},
+            "batchItemFailures, which nothing",
+        ),
     ],
 )
 def test_a_handler_that_returns_what_is_not_done_has_failed(function, words):
