@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from lanes.message import OVERLAP, Message
+from lanes.encoding import encoded
+from lanes.message import OVERLAP, JsonText, Message
 from lanes.schedule_times import cron_expression, rate_expression
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ Scheduler puts its time here, such as 2026-11-28T03:00:00Z.
 
 # AWS: "Adding context attributes" (EventBridge Scheduler User Guide).
 """
+PLACE = "<aws.scheduler."
+"""Beginning of the places that Scheduler fills in, wherever a target's input has one."""
 PERIODIC, LATER = "s-", "m-"
 """Beginnings of the names of schedules, and of messages for later."""
 SEND_MESSAGE = "scheduler:::aws-sdk:sqs:sendMessage"
@@ -75,7 +78,7 @@ def occurrence(schedule: Schedule, queue_url: str) -> dict[str, Any]:
     """
     message = Message(
         kind=schedule.kind,
-        data=schedule.data,
+        data=JsonText(without_places(encoded(schedule.data))),
         id=f"{schedule.name}@{SCHEDULED_TIME}",
         source=SOURCE,
         group=schedule.message_group_id,
@@ -86,6 +89,11 @@ def occurrence(schedule: Schedule, queue_url: str) -> dict[str, Any]:
     attributes = {OVERLAP: str(schedule.overlap)} if schedule.overlap != "queue" else {}
     # Not hashed: the reader of the configuration refuses names that are too long.
     return target_input(queue_url, body, message.message_group_id, message.identity, attributes)
+
+
+def without_places(text: str) -> str:
+    """Return JSON of the same meaning without places for Scheduler, which would change a value that looks like one."""
+    return text.replace(PLACE, PLACE.replace("<", "\\u003c"))
 
 
 def target_input(

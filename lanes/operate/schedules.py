@@ -68,6 +68,11 @@ class Scheduled:
         return str(self.call.get("MessageAttributes", {}).get(RUN, {}).get("StringValue", ""))
 
     @property
+    def is_periodic(self) -> bool:
+        """Whether it sends again and again, so that its message has places for its time."""
+        return not self.settings["ScheduleExpression"].startswith("at(")
+
+    @property
     def is_on(self) -> bool:
         """Whether it sends."""
         return bool(self.settings["State"] == "ENABLED")
@@ -194,10 +199,12 @@ def send_now(scheduled: Scheduled, producer: Forwarder, *, now: datetime) -> str
         PartialSendError: it could not be sent.
     """
     at = f"{now.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
-    body = scheduled.call["MessageBody"].replace(SCHEDULED_TIME, at)
+    body, deduplication_id = scheduled.call["MessageBody"], scheduled.call["MessageDeduplicationId"]
+    if scheduled.is_periodic:
+        body, deduplication_id = (text.replace(SCHEDULED_TIME, at) for text in (body, deduplication_id))
     message = dataclasses.replace(
         Message.from_body(body, group=scheduled.call["MessageGroupId"]),
-        deduplication_id=scheduled.call["MessageDeduplicationId"].replace(SCHEDULED_TIME, at),
+        deduplication_id=deduplication_id,
     )
     item = Outgoing(index=0, message=message, body=body, size_bytes=size_bytes(body), run=scheduled.run)
     report = producer.forward([item])

@@ -16,7 +16,7 @@ from lanes.fault_codes import Cause, cause_of
 from lanes.message import RUN, Message
 from lanes.producer.outgoing import Accepted, Refused
 from lanes.schedule_times import at_expression, at_time
-from lanes.scheduled import later_name, target_input
+from lanes.scheduled import later_name, target_input, without_places
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -105,4 +105,4 @@ def call_of(queue_url: str, entry: SendEntry) -> str:
         entry.message_deduplication_id,
         {RUN: entry.run} if entry.run else {},
     )
-    return json.dumps(call, ensure_ascii=False, separators=(",", ":"))
+    return without_places(json.dumps(call, ensure_ascii=False, separators=(",", ":")))

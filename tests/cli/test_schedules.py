@@ -203,14 +203,13 @@ def test_members_of_a_run_are_ended_by_a_cancel_and_keep_their_mark_when_they_ar
 
 def test_a_message_for_later_is_sent_now(typed, desk):
     """Once: it has the id and the deduplication id with which it would have come later."""
-    desk.producer.send(
-        "mail", {"n": 1}, id="a", group="g", deduplication_id="d", not_before=timedelta(hours=1)
-    )
+    data = {"n": 1, "text": "<aws.scheduler.scheduled-time>"}
+    desk.producer.send("mail", data, id="a", group="g", deduplication_id="d", not_before=timedelta(hours=1))
     name = typed.json("scheduled", "list")[0]["name"]
     typed.json("scheduled", "send-now", name)
-    desk.producer.send("mail", {"n": 1}, id="a", group="g", deduplication_id="d")
+    desk.producer.send("mail", data, id="a", group="g", deduplication_id="d")
 
-    assert [(one.id, one.data, one.group) for one in desk.taken()] == [("a", {"n": 1}, "g")]
+    assert [(one.id, one.data, one.group) for one in desk.taken()] == [("a", data, "g")]
     assert typed.json("scheduled", "list") == []
 
 

@@ -25,7 +25,7 @@ NIGHTLY = {
     "cron": "30 3 * * mon",
     "timezone": "Europe/Zurich",
     "priority": "BULK",
-    "data": {"text": 'a "quoted" <word>'},
+    "data": {"text": 'a "quoted" <word>, and <aws.scheduler.scheduled-time>'},
     "overlap": "skip",
 }
 TICK = {"name": "tick", "kind": "tick", "every": "5m", "priority": "HIGH", "group": "g", "enabled": False}

@@ -7,6 +7,9 @@ import boto3
 import pytest
 from moto import mock_aws
 
+from lanes.message import Message
+from lanes.producer.later import call_of
+from lanes.producer.outgoing import SendEntry
 from lanes.schedule_times import at_expression
 from local.scheduler import SchedulerEmulator
 
@@ -142,3 +145,17 @@ def test_another_target_is_named_in_the_log(machine, caplog):
     machine.look(timedelta(minutes=2))
 
     assert "function:f is not emulated" in caplog.text
+
+
+def test_data_that_looks_like_a_place_for_a_time_stays(machine):
+    """Scheduler fills in its places wherever the input has them."""
+    body = Message(kind="note", data={"text": "\\<aws.scheduler.scheduled-time>"}, id="a").to_body()
+    entry = SendEntry(entry_id="0", body=body, message_group_id="g", message_deduplication_id="d")
+    machine.scheduler.create_schedule(
+        Name="later",
+        ScheduleExpression=at_expression(machine.now),
+        FlexibleTimeWindow={"Mode": "OFF"},
+        Target={"Arn": TARGET, "RoleArn": ROLE, "Input": call_of(machine.url, entry)},
+    )
+
+    assert machine.look(timedelta(minutes=1)) == [body]
