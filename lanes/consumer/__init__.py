@@ -160,6 +160,7 @@ class Consumer:
 
         Raises:
             DuplicateHandlerError: the lane has a decoder.
+            TypeError: the function is a coroutine function or a generator, or the lane is no name.
 
         Example:
             >>> consumer = Consumer()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from lanes.consumer.signals import text_of
 from lanes.errors import DuplicateHandlerError, MessageDecodeError
 from lanes.message import Message
 from lanes.source import program_source
@@ -74,7 +76,18 @@ class Decoders:
         return other
 
     def add(self, function: Decoder, *, lane: str | None) -> None:
-        """Register the decoder of a lane; None is for the lanes without one."""
+        """Register the decoder of a lane; None is for the lanes without one; raises `TypeError` for what is none."""
+        if lane is not None and not isinstance(lane, str):
+            raise TypeError(
+                f"decoder takes the name of a lane, as in @consumer.decoder(lane='HIGH'), not {lane!r}"
+            )
+        if (
+            not callable(function)
+            or inspect.iscoroutinefunction(function)
+            or inspect.isgeneratorfunction(function)
+        ):
+            name = getattr(function, "__qualname__", repr(function))
+            raise TypeError(f"{name} is no decoder; a plain function that returns a Decoded is needed")
         if lane in self._by_lane:
             raise DuplicateHandlerError(kind="raw bodies" if lane is None else f"raw bodies of {lane}")
         self._by_lane[lane] = function
@@ -100,9 +113,11 @@ def _decoded(record: RawRecord, decoder: Decoder) -> RawRecord:
         return record
     try:
         body = _body_by(decoder, record)
-    except Exception as error:  # noqa: BLE001 - the border to user code: the record becomes a dead letter
+    except KeyboardInterrupt:  # it ends the process
+        raise
+    except BaseException as error:  # noqa: BLE001 - the border to user code: the record becomes a dead letter
         name = getattr(decoder, "__qualname__", repr(decoder))
-        problem = f"its decoder {name} failed: {type(error).__name__}: {error}"
+        problem = f"its decoder {name} failed: {type(error).__name__}: {text_of(error)}"
         return dataclasses.replace(record, problem=problem)
     return record if body is None else dataclasses.replace(record, body=body)
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import sys
 from datetime import UTC, datetime
 
 import pytest
@@ -230,6 +231,41 @@ def test_a_body_that_its_decoder_cannot_read_is_dead_lettered_as_it_came(engine,
     (letter,) = world.queues.dead["HIGH"].receive(10)
     assert letter.body == body
     assert [message.id for message, _, _ in seen] == ["o-2"]
+
+
+def test_a_decoder_that_ends_the_process_leaves_the_others_alone():
+    """A body on which it calls `sys.exit` would fail every batch, until SQS gave up all of them."""
+    world, seen = World(), []
+
+    @world.consumer.decoder()
+    def exits(record):
+        return sys.exit(record.body) if record.body == "bad" else Decoded(kind="note")
+
+    world.consumer.handler("note")(seen.append)
+    message_id = world.send_body("HIGH", "bad", group="one")
+    world.send_body("HIGH", "good", group="two")
+    world.step("HIGH")
+
+    assert world.queues.notes[message_id].reason.endswith("exits failed: SystemExit: bad")
+    assert len(seen) == 1
+
+
+async def reads_later(_record):
+    """Look like a decoder."""
+
+
+@pytest.mark.parametrize(
+    ("lane", "function", "problem"),
+    [
+        (1, read_order, "takes the name of a lane, .* not 1"),
+        (None, reads_later, "reads_later is no decoder; a plain function"),
+        (None, None, "None is no decoder"),
+    ],
+)
+def test_what_can_read_no_body_is_refused_at_registration(lane, function, problem):
+    """Else each body of the lane would become a dead letter."""
+    with pytest.raises(TypeError, match=problem):
+        Consumer().decoder(lane=lane)(function)
 
 
 def test_another_result_than_a_decoded_is_a_mistake_that_is_named():
