@@ -32,6 +32,7 @@ from typing import (
 )
 from uuid import UUID
 
+from lanes.encoding import encoded
 from lanes.message import Message
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ def _of_form(wanted: Any, known: dict[Any, Read]) -> Read | None:
     """Return the reader of a type that has arguments, or could have some."""
     origin, arguments = get_origin(wanted) or wanted, get_args(wanted)
     if origin is Literal:
-        return _choice({(type(one), one): one for one in arguments})
+        return _choice([(one, one) for one in arguments])
     if origin in (Union, types.UnionType):
         return _union(arguments, [reader_of(one, known) for one in arguments])
     if origin is list:
@@ -196,7 +197,7 @@ def _of_class(wanted: Any, known: dict[Any, Read]) -> Read | None:
     if hasattr(wanted, "__struct_fields__"):
         return _of_msgspec(wanted)
     if issubclass(wanted, Enum):
-        return _choice({(type(member.value), member.value): member for member in wanted})
+        return _choice([(member.value, member) for member in wanted])
     return _Record(wanted, known) if dataclasses.is_dataclass(wanted) else None
 
 
@@ -295,13 +296,15 @@ def _text(convert: Callable[[str], Any], name: str) -> Read:
     return read
 
 
-def _choice(choices: dict[tuple[type, Any], Any]) -> Read:
-    """Return the reader of one of several values; their types count, since True equals 1."""
-    types = [kind for kind, _ in choices]
-    name = f"one of {', '.join(repr(value) for _, value in choices)}"
+def _choice(meanings: Sequence[tuple[Any, Any]]) -> Read:
+    """Return the reader of one of several values, by their form in JSON; types count, since True equals 1."""
+    forms = [(json.loads(encoded(value)), meant) for value, meant in meanings]
+    choices = {_key(form): meant for form, meant in forms}
+    types = [type(form) for form, _ in forms]
+    name = f"one of {', '.join(repr(form) for form, _ in forms)}"
 
     def read(value: Any, where: str, problems: Findings) -> Any:
-        key = (type(value), None if isinstance(value, list | dict) else value)
+        key = _key(value)
         return choices[key] if key in choices else _refuse(value, where, problems, name, types=types)
 
     return read
@@ -325,6 +328,10 @@ def _union(arms: tuple[Any, ...], readers: list[Read]) -> Read:
         return _refuse(value, where, problems, name)
 
     return read
+
+
+def _key(value: Any) -> tuple[type, Any]:
+    return type(value), json.dumps(value, sort_keys=True) if isinstance(value, list | dict) else value
 
 
 def _array(item: Read) -> Read:

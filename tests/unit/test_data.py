@@ -30,6 +30,14 @@ class Size(Enum):
     LARGE = "l"
 
 
+class Rate(Enum):
+    """Its values have other forms in JSON."""
+
+    LOW = Decimal("0.10")
+    FROM = date(2026, 1, 2)
+    STEPS = (1, 2)
+
+
 class Urgency(IntEnum):
     ONE = 1
 
@@ -232,6 +240,10 @@ def read(wanted, value, *, strict=True):
         ),
         (Payment, {"amount": 5}, Payment(amount=5)),
         (list[Payment], [{"amount": 5}], [Payment(amount=5)]),
+        (Rate, "0.10", Rate.LOW),
+        (Rate, [1, 2], Rate.STEPS),
+        (Rate, "2026-01-02", Rate.FROM),
+        (Literal[Size.SMALL], "s", Size.SMALL),
     ],
 )
 def test_data_that_fits_is_read_in_its_type(wanted, value, expected):
