@@ -14,9 +14,8 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.patterns import PATTERNS, PLAIN_BATCHES
+from benchmarks.patterns import PATTERNS, PLAIN_BATCHES, require_overtaken
 from benchmarks.report import Findings, NotSaturatedError, Table
-from benchmarks.saturation import require_overtaken
 from benchmarks.scenarios import Load, simulate
 from simulator.cost import cost_of, times
 from simulator.outcome import queue_requests, use_of

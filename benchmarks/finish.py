@@ -14,10 +14,8 @@ from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.patterns import PATTERNS, PLAIN_BATCHES, deployed
+from benchmarks.patterns import PATTERNS, PLAIN_BATCHES, deployed, require_saturated
 from benchmarks.report import Findings, Table, run_engine
-from benchmarks.saturation import require_saturated
-from benchmarks.slot_time import SPENT, Spent, spent
 from lanes.config import LanesConfig
 from simulator.ideal import IdealLanes
 from simulator.parameters import Unknowns
@@ -213,6 +211,38 @@ def judge(
 def _judged(cases: Mapping[str, Case]) -> dict[str, float]:
     figures = {f"speedup_of_ideal_{name}": round(case.of_ideal, 3) for name, case in cases.items()}
     return figures | {"drain_ratio": round(max(case.drain for case in cases.values()), 4)}
+
+
+SPENT = ("work %", "calls %", "invoking %", "unused %")
+"""Titles of the shares, for tables."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """
+    Shares of all slots' time in per cent.
+
+    Attributes:
+        work: handlers that succeeded.
+        calls: the consumer's own calls, and failed handlers.
+        invoking: starts and answers of invocations.
+        unused: free slots.
+
+    """
+
+    work: float
+    calls: float
+    invoking: float
+    unused: float
+
+
+def spent(lanes: SimulatedLanes, *, seconds: float) -> Spent:
+    """Divide the slot time of a run of this many seconds."""
+    whole = lanes.config.consumer.reserved_concurrency * seconds / 100
+    work = sum(one.finished_at - one.started_at for one in lanes.handled) / whole
+    held = lanes.function.times.invoked / whole
+    invoking = lanes.function.times.invocations * 2 * lanes.unknowns.invoke / whole
+    return Spent(work=work, calls=max(0.0, held - work - invoking), invoking=invoking, unused=100 - held)
 
 
 if __name__ == "__main__":

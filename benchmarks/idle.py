@@ -12,9 +12,8 @@ import dataclasses
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.patterns import PATTERNS, PLAIN_BATCHES
+from benchmarks.patterns import PATTERNS, PLAIN_BATCHES, require_saturated
 from benchmarks.report import Findings, Table
-from benchmarks.saturation import require_saturated
 from benchmarks.scenarios import Load, simulate
 from simulator.parameters import Unknowns
 from simulator.simulated_lanes import Pattern

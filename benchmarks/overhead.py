@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -17,7 +19,7 @@ import time
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from benchmarks import instructions, stubbed
+from benchmarks import stubbed
 from benchmarks.report import Findings, Table, run
 from lanes.config.deployment import VARIABLE
 from lanes.testing.silence import Silence
@@ -58,7 +60,7 @@ COLD_STARTS = {
 def measure(*, quick: bool, seed: int) -> Findings:  # noqa: ARG001 - nothing here is left to chance
     """Time all handles in turns, and count their instructions where that is possible."""
     micros = times(turns=3 if quick else 15, records=200 if quick else 2000)
-    counts = {} if quick or not instructions.available() else instruction_counts()
+    counts = {} if quick or not available() else instruction_counts()
     figures: dict[str, Any] = {}
     for batch in BATCHES:
         figures[f"us_per_record_batch_{batch}"] = round(micros["deployed", batch] - micros["bare", batch], 1)
@@ -143,7 +145,7 @@ def silenced() -> Any:
 def instruction_counts() -> dict[tuple[str, int], float]:
     """Return the instructions a record by handle and batch size."""
     return {
-        (name, batch): instructions.instructions_each(
+        (name, batch): instructions_each(
             "benchmarks.overhead", "--worker", name, str(batch), few=2 * PULLED, many=6 * PULLED
         )
         for name in HANDLES
@@ -161,7 +163,7 @@ def cold_starts(*, count: bool) -> dict[str, float]:
         "POWERTOOLS_SERVICE_NAME": "orders",
     }
     price: dict[str, float] = {
-        name: instructions.instructions_of(statements, variables=variables)
+        name: instructions_of(statements, variables=variables)
         if count
         else cold_import_ms(statements, turns=1, variables=variables)
         for name, statements in COLD_STARTS.items()
@@ -194,6 +196,67 @@ def work(name: str, batch: int, records: int) -> None:
     """Handle this many records, for a process that counts its instructions."""
     with silenced():
         seconds_of(HANDLES[name](), batch=batch, records=records)
+
+
+COUNTED = re.compile(r"I\s+refs:\s+([\d,]+)")
+
+
+def available() -> bool:
+    """Whether this machine can count."""
+    return shutil.which("valgrind") is not None
+
+
+def instructions_each(module: str, *arguments: str, few: int, many: int) -> float:
+    """
+    Return the instructions of one run of a worker's piece.
+
+    Args:
+        module: is called as `python -m MODULE ARGUMENTS TIMES`, and runs its piece so many times.
+        arguments: its command line.
+        few: the smaller number of times.
+        many: the larger one.
+
+    Raises:
+        RuntimeError: valgrind said no count.
+
+    """
+    command = ("-m", module, *arguments)
+    # It leaves bytecode behind, which the first one would write and the second one would not.
+    subprocess.run([sys.executable, *command, str(few)], check=True, stdout=subprocess.DEVNULL)
+    counts = [_counted(*command, str(times)) for times in (few, many)]
+    return (counts[1] - counts[0]) / (many - few)
+
+
+def instructions_of(statements: str, *, variables: Mapping[str, str]) -> int:
+    """
+    Return the instructions of statements in a fresh process, without those of Python's own start.
+
+    Args:
+        statements: the program; its modules have their bytecode.
+        variables: more environment variables.
+
+    Raises:
+        RuntimeError: valgrind said no count.
+
+    """
+    _counted("-c", statements, variables=variables)  # leaves bytecode behind
+    return _counted("-c", statements, variables=variables) - _counted("-c", "pass", variables=variables)
+
+
+def _counted(*command: str, variables: Mapping[str, str] = MappingProxyType({})) -> int:
+    valgrind = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]
+    done = subprocess.run(
+        [*valgrind, sys.executable, *command],
+        capture_output=True,
+        text=True,
+        check=False,
+        # Hashes by chance would order sets, and so work, differently each time.
+        env={**os.environ, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "", **variables},
+    )
+    found = COUNTED.search(done.stderr)
+    if done.returncode or not found:
+        raise RuntimeError(f"valgrind counted nothing: {done.stderr[-500:]}")
+    return int(found[1].replace(",", ""))
 
 
 if __name__ == "__main__":

@@ -16,9 +16,8 @@ import time
 from random import Random
 from typing import TYPE_CHECKING
 
-from benchmarks.patterns import PATTERNS, deployed
+from benchmarks.patterns import PATTERNS, deployed, require_overtaken
 from benchmarks.report import Findings, NotSaturatedError, Table, run_engine
-from benchmarks.saturation import require_overtaken
 from simulator.parameters import Unknowns
 
 if TYPE_CHECKING:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import boto3
+import pyarrow as pa
 from botocore.exceptions import ClientError
 
-from benchmarks.rows import cloud_event
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
 from spark_jobs.options import WriterOptions
@@ -19,9 +19,7 @@ from spark_jobs.rows.arrow import rows_of_batches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from typing import Any
 
-    import pyarrow as pa
     from mypy_boto3_sqs import SQSClient
 
 THREADS = 8
@@ -132,3 +130,37 @@ def tutorial_loop(batches: Iterable[pa.RecordBatch], endpoint_url: str) -> int:
 def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
     for batch in batches:
         yield from batch.to_pylist()
+
+
+BATCH_ROWS = 10_000
+
+
+def record_batches(rows: int) -> Iterator[pa.RecordBatch]:
+    """Give so many rows as Spark hands them to a writer: an id, a group each, a struct of about 300 bytes."""
+    for start in range(0, rows, BATCH_ROWS):
+        numbers = range(start, min(rows, start + BATCH_ROWS))
+        customers = [f"c-{number:09d}" for number in numbers]
+        data = [
+            {"customer_id": one, "tier": "gold", "orders": 12, "spent_cents": 98_765, "note": "x" * 180}
+            for one in customers
+        ]
+        yield pa.RecordBatch.from_pydict(
+            {"data": data, "id": [f"spring:{one}" for one in customers], "group": customers}
+        )
+
+
+def cloud_event(row: dict[str, Any]) -> str:
+    """Write the body that a hand-made loop would send for a row."""
+    return json.dumps(
+        {
+            "specversion": "1.0",
+            "id": row["id"],
+            "source": "spark",
+            "type": "customer.loyalty_tier",
+            "time": "2026-01-02T03:04:05.678901+00:00",
+            "datacontenttype": "application/json",
+            "data": row["data"],
+            "priority": -100,
+        },
+        separators=(",", ":"),
+    )

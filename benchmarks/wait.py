@@ -28,9 +28,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from benchmarks import calls, idle
-from benchmarks.patterns import PATTERNS, PLAIN_BATCHES
+from benchmarks.patterns import PATTERNS, PLAIN_BATCHES, require_saturated
 from benchmarks.report import Findings, Table, run_engine
-from benchmarks.saturation import require_saturated
 from benchmarks.scenarios import Load, ideal, simulate
 from benchmarks.targets import TARGETS, label_of
 from lanes.percentile import percentile

@@ -22,13 +22,12 @@ from lanes.errors import ConfigurationError
 from lanes.events import Event
 from lanes.metrics import Metric
 
-from .findings import acknowledge
-from .function.foreign_mappings import ForeignMappings
 from .function.lambda_function import (
     METRICS_NAMESPACE,
+    ForeignMappings,
     FunctionProps,
     add_function,
-    add_live_alias,
+    add_queue_mapping,
     own_variables,
 )
 from .parameter import deployment_document
@@ -121,14 +120,13 @@ class PriorityConsumer(Construct):
         settings = queues.config.consumer
         self.ledger = ledger
         self._service = service or Stack.of(self).stack_name
-        self.log_group = logs.LogGroup(self, "Logs", retention=log_retention, removal_policy=removal_policy)
         document = deployment_document(
             queues=queues,
             ledger=ledger,
             outbox=outbox,
             scheduler=None if schedules is None else schedules.scheduler,
         )
-        self.function = add_function(
+        self.function, self.live, self.log_group = add_function(
             self,
             "Function",
             description="Handles the messages of all priority lanes, the most urgent first",
@@ -145,7 +143,8 @@ class PriorityConsumer(Construct):
             ),
             timeout=settings.function_timeout,
             memory_mb=settings.memory_mb,
-            log_group=self.log_group,
+            log_retention=log_retention,
+            removal_policy=removal_policy,
             without_dead_letter_queue="Only its mappings invoke it, and they invoke it synchronously",
             reserved_concurrency=settings.reserved_concurrency,
             # AWS: after 16 hops of messages that handlers send to their own lanes, Lambda would refuse the batch and
@@ -154,7 +153,6 @@ class PriorityConsumer(Construct):
             recursive_loop=lambda_.RecursiveLoop.ALLOW,
             props=function_props,
         )
-        self.live = add_live_alias(self, self.function)
         ledger.grant_keep(self.function)
         for queue in queues.lanes:
             self._grant_lane(queue)
@@ -246,22 +244,16 @@ class PriorityConsumer(Construct):
     def _add_mapping(
         self, construct_id: str, queue: sqs.IQueue, *, batch_size: int, max_concurrency: int
     ) -> lambda_.EventSourceMapping:
-        mapping = lambda_.EventSourceMapping(
+        return add_queue_mapping(
             self,
             construct_id,
             target=self.live,
-            event_source_arn=queue.queue_arn,
+            queue=queue,
             batch_size=batch_size,
             max_concurrency=max_concurrency,
-            report_batch_item_failures=True,
+            without_destination="the consumer dead-letters failed messages itself",
             metrics_config=lambda_.MetricsConfig(metrics=[lambda_.MetricType.EVENT_COUNT]),
         )
-        acknowledge(
-            mapping,
-            "Serverless::Serverless-LambdaEventSourceMappingDestination",
-            "A mapping of SQS takes no failure destination; the consumer dead-letters failed messages itself",
-        )
-        return mapping
 
     def _add_notes(self, config: LanesConfig) -> None:
         annotations = Annotations.of(self)

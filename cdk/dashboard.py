@@ -21,8 +21,7 @@ from lanes.metrics import Metric
 from lanes.outbox.telemetry import RelayMetric
 
 from .alarms.cloudwatch import path_of
-from .alarms.rule import AlarmRule
-from .alarms.runbook import first_steps, pages
+from .alarms.rule import AlarmRule, first_steps, pages
 from .consumer import PriorityConsumer
 from .outbox import Outbox
 from .queues.lane_queue import LaneQueue

@@ -1,6 +1,6 @@
 """The intake: a queue for senders that can't ring the bell, and a function that forwards to the lanes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Unpack
 
@@ -13,17 +13,21 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from lanes.config import MAX_RECEIVES
+from lanes.config.table import format_duration
 from lanes.operate.lanes.intake_check import LONGEST_VISIBILITY
 from lanes.priority import Priority
 from lanes.producer.intake import VARIABLE, IntakeRules
 
 from .alarms.cloudwatch import add_alarms
-from .alarms.intake import intake_rules
-from .alarms.rule import Severity
-from .alarms.runbook import RUNBOOK
+from .alarms.rule import RUNBOOK, AlarmRule, Page, Severity, alarm_period
 from .findings import acknowledge
-from .function.foreign_mappings import ForeignMappings
-from .function.lambda_function import FunctionProps, add_function, add_live_alias, own_variables
+from .function.lambda_function import (
+    ForeignMappings,
+    FunctionProps,
+    add_function,
+    add_queue_mapping,
+    own_variables,
+)
 from .parameter import deployment_document
 from .queues.contradictions import MAX_RETENTION
 from .queues.existing import existing_intake, granted
@@ -133,9 +137,8 @@ class Intake(Construct):
             self.queue = existing_intake(self, existing, shortest=INTAKE_TIMEOUT, longest=LONGEST_VISIBILITY)
             known = self.queue.dead_letter_queue if isinstance(self.queue, sqs.Queue) else None
             self.dead_letter_queue = None if known is None else known.queue
-        self.log_group = logs.LogGroup(self, "Logs", retention=log_retention, removal_policy=removal_policy)
         document = deployment_document(queues=queues, ledger=ledger)
-        self.function = add_function(
+        self.function, self.live, self.log_group = add_function(
             self,
             "Function",
             description="Forwards messages to the priority lanes, and rings their bell",
@@ -148,11 +151,11 @@ class Intake(Construct):
             },
             timeout=INTAKE_TIMEOUT,
             memory_mb=INTAKE_MEMORY_MB,
-            log_group=self.log_group,
+            log_retention=log_retention,
+            removal_policy=removal_policy,
             without_dead_letter_queue="Only its mapping invokes it, and does so synchronously",
             props=function_props,
         )
-        self.live = add_live_alias(self, self.function)
         queues.grant_send(self.function)
         self.mapping = self._add_mapping()
         self.node.add_validation(
@@ -217,18 +220,45 @@ class Intake(Construct):
             key_actions=RECEIVING,
             source=f"intake {self.node.path}",
         )
-        mapping = lambda_.EventSourceMapping(
+        return add_queue_mapping(
             self,
             "Mapping",
             target=self.live,
-            event_source_arn=self.queue.queue_arn,
+            queue=self.queue,
             batch_size=BATCH_SIZE,
             max_concurrency=MAX_CONCURRENCY,
-            report_batch_item_failures=True,
+            without_destination="messages that fail stay in the queue",
         )
-        acknowledge(
-            mapping,
-            "Serverless::Serverless-LambdaEventSourceMappingDestination",
-            "A mapping of SQS takes no failure destination; messages that fail stay in the queue",
+
+
+def intake_rules(intake: Intake, *, oldest_age: timedelta) -> Iterator[AlarmRule]:
+    """
+    Give the rules of one intake.
+
+    Args:
+        intake: The intake to watch.
+        oldest_age: The age of a message that raises an alarm.
+
+    """
+    period = alarm_period()
+    if intake.dead_letter_queue is not None:
+        yield AlarmRule(
+            name="DeadLetters",
+            severity=Severity.CRITICAL,
+            metric=intake.dead_letter_queue.metric_approximate_number_of_messages_visible(
+                statistic="Maximum", period=period
+            ),
+            threshold=1,
+            description="Messages of the intake could not be forwarded to their lanes.",
+            first_step="read the log of the intake's function, then redrive them with the console of SQS.",
+            page=Page.INTAKE,
         )
-        return mapping
+    yield AlarmRule(
+        name="OldestAge",
+        severity=Severity.CRITICAL,
+        metric=intake.queue.metric_approximate_age_of_oldest_message(statistic="Maximum", period=period),
+        threshold=oldest_age.total_seconds(),
+        description=f"A message has waited {format_duration(oldest_age)} in the intake.",
+        first_step="read the log of the intake's function for `was not forwarded`.",
+        page=Page.INTAKE,
+    )

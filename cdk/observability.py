@@ -10,9 +10,7 @@ from lanes.errors import ConfigurationError
 
 from .alarms.cloudwatch import add_alarms
 from .alarms.lanes import alarm_rules
-from .alarms.rule import Severity
-from .alarms.runbook import RUNBOOK
-from .alarms.schedules import schedules_rule
+from .alarms.rule import RUNBOOK, AlarmRule, Page, Severity, alarm_period
 from .consumer import PriorityConsumer
 from .dashboard import add_dashboard
 from .outbox import Outbox
@@ -100,3 +98,18 @@ def _refuse_unknown(ages: Mapping[str, timedelta], queues: LaneQueues) -> None:
     ]
     if problems:
         raise ConfigurationError(problems)
+
+
+def schedules_rule(schedules: Schedules) -> AlarmRule:
+    """Give the rule of the messages that EventBridge Scheduler could not send."""
+    return AlarmRule(
+        name="Undelivered",
+        severity=Severity.CRITICAL,
+        metric=schedules.undelivered.metric_approximate_number_of_messages_visible(
+            statistic="Maximum", period=alarm_period()
+        ),
+        threshold=1,
+        description="EventBridge Scheduler could not send scheduled messages for a day.",
+        first_step="read the error attributes of a message in the queue of undelivered messages.",
+        page=Page.SCHEDULES,
+    )

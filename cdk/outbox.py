@@ -5,7 +5,7 @@ The relay is a function. The stream of the table invokes it for new entries; a s
 locks and metrics.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Unpack
 
@@ -20,21 +20,20 @@ from aws_cdk import aws_lambda_event_sources as event_sources
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
+from lanes.config.table import format_duration
+from lanes.outbox.dynamodb.table import GLOBAL_INDEXES
 from lanes.outbox.telemetry import RelayMetric
 
 from .alarms.cloudwatch import add_alarms
-from .alarms.outbox import outbox_rules
-from .alarms.rule import Severity
-from .alarms.runbook import RUNBOOK
+from .alarms.rule import PERIOD, RUNBOOK, AlarmRule, Page, Severity, alarm_period, throttled_writes
 from .function.lambda_function import (
     METRICS_NAMESPACE,
     FunctionProps,
     add_function,
-    add_live_alias,
     own_variables,
 )
 from .parameter import deployment_document
-from .queues.failures import add_failure_queue
+from .queues.lane_queue import add_failure_queue
 from .queues.lane_queues import LaneQueues
 from .tables.ledger import Ledger
 from .tables.outbox import OutboxTable
@@ -45,6 +44,10 @@ SCHEDULE = timedelta(minutes=1)
 # AWS: up to 10,000 records a batch (API_CreateEventSourceMapping). A batch only wakes the relay, so one large batch
 # saves many invocations.
 STREAM_BATCH = 1000
+CRASHES = 3
+"""Crashes of the relay in a period that are more than a transient fault; its schedule runs it every minute."""
+LANE_FAILURES = 5
+"""Rounds of a period in which a lane accepted nothing; in an outage a relay has more in its first seconds."""
 
 
 class Outbox(Construct):
@@ -118,9 +121,8 @@ class Outbox(Construct):
             self, "Entries", encryption_key=encryption_key, removal_policy=removal_policy
         )
         self.failures = add_failure_queue(self, "Failures", removal_policy)
-        self.log_group = logs.LogGroup(self, "Logs", retention=log_retention, removal_policy=removal_policy)
         document = deployment_document(queues=queues, ledger=ledger, outbox=self.table)
-        self.function = add_function(
+        self.function, self.live, self.log_group = add_function(
             self,
             "Relay",
             description="Sends the entries of the outbox to their lanes, the most urgent first",
@@ -129,11 +131,11 @@ class Outbox(Construct):
             environment=own_variables(document, service=self._service, log_level=log_level),
             timeout=RELAY_TIMEOUT,
             memory_mb=RELAY_MEMORY_MB,
-            log_group=self.log_group,
+            log_retention=log_retention,
+            removal_policy=removal_policy,
             without_dead_letter_queue="Only its schedule invokes it asynchronously, and does so again a minute later",
             props=function_props,
         )
-        self.live = add_live_alias(self, self.function)
         self.table.grant_relay(self.function)
         queues.grant_send(self.function)
         for lane in queues.lanes:
@@ -210,3 +212,68 @@ class Outbox(Construct):
             schedule=events.Schedule.rate(Duration.seconds(int(SCHEDULE.total_seconds()))),
             targets=[targets.LambdaFunction(self.live, dead_letter_queue=self.failures)],
         )
+
+
+def outbox_rules(outbox: Outbox, *, oldest_age: timedelta) -> Iterator[AlarmRule]:
+    """
+    Give the rules of one outbox.
+
+    Args:
+        outbox: The outbox to watch.
+        oldest_age: The age of an unfinished entry that raises an alarm.
+
+    """
+    yield AlarmRule(
+        name="Abandoned",
+        severity=Severity.WARNING,
+        metric=outbox.metric(RelayMetric.ABANDONED, period=PERIOD),
+        threshold=1,
+        description="The relay abandoned entries of the outbox.",
+        first_step="`lanes outbox list --state ABANDONED` shows why.",
+        page=Page.OUTBOX_ABANDONED,
+    )
+    for lane in outbox.lanes:
+        yield AlarmRule(
+            name=f"{lane}Waits",
+            severity=Severity.CRITICAL,
+            metric=outbox.metric(RelayMetric.LANE_FAILURES, lane=lane, period=PERIOD),
+            threshold=LANE_FAILURES,
+            description=f"Lane {lane} accepts nothing from the outbox; its entries wait.",
+            first_step="the metric's dimension `cause`, and `outbox_lane_waits` in the relay's log, name the cause.",
+            page=Page.OUTBOX_LANE_WAITS,
+            lane=lane,
+        )
+    yield AlarmRule(
+        name="OldestAge",
+        severity=Severity.CRITICAL,
+        metric=outbox.metric(RelayMetric.OLDEST_AGE, statistic="Maximum", period=PERIOD),
+        threshold=oldest_age.total_seconds(),
+        description=f"An entry of the outbox has waited {format_duration(oldest_age)}.",
+        first_step="`lanes outbox status` shows whether entries fail, wait for their lane, or are too many.",
+        page=Page.OUTBOX_OLDEST_AGE,
+    )
+    yield AlarmRule(
+        name="Errors",
+        severity=Severity.CRITICAL,
+        metric=outbox.function.metric_errors(period=alarm_period(), statistic="Sum"),
+        threshold=CRASHES,
+        description="The relay of the outbox crashed or ran out of time, several times.",
+        first_step="read the relay's log at that time.",
+        page=Page.OUTBOX_ERRORS,
+    )
+    yield AlarmRule(
+        name="Failures",
+        severity=Severity.WARNING,
+        metric=outbox.failures.metric_approximate_number_of_messages_visible(
+            period=alarm_period(), statistic="Maximum"
+        ),
+        threshold=1,
+        description="Lambda or EventBridge could not deliver events to the relay; they are in its failure queue.",
+        first_step="`lanes outbox status` shows whether entries are published all the same.",
+        page=Page.OUTBOX_ERRORS,
+    )
+    yield throttled_writes(
+        outbox.table.table,
+        indexes=[*GLOBAL_INDEXES],
+        first_step="`lanes outbox status` shows how many entries are claimed and published.",
+    )

@@ -20,7 +20,7 @@ from lanes.scheduled import (
 )
 
 from .findings import acknowledge_wildcard
-from .queues.failures import add_failure_queue
+from .queues.lane_queue import add_failure_queue
 from .queues.lane_queues import LaneQueues
 
 SCHEDULER = "scheduler.amazonaws.com"

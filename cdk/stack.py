@@ -15,7 +15,7 @@ from constructs import Construct
 
 from lanes.config import LanesConfig
 
-from .alarms.runbook import RUNBOOK
+from .alarms.rule import RUNBOOK
 from .consumer import PriorityConsumer
 from .function.code import consumer_code
 from .function.lambda_function import FunctionProps

@@ -14,7 +14,7 @@ from constructs import Node
 
 from lanes.errors import ConfigurationError
 
-from .alarms.runbook import RUNBOOK
+from .alarms.rule import RUNBOOK
 
 STACK_NAME = "PriorityLanes"
 BULK = "-bulk"

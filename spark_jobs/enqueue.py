@@ -13,7 +13,9 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from lanes.errors import ConfigurationError, LanesError
+import pyarrow as pa
+
+from lanes.errors import ConfigurationError, LanesError, MessageError
 
 from .arguments import enqueue_parser as parser
 from .arguments import expected, in_arguments, writer_options
@@ -22,16 +24,18 @@ from .contents import GIVEN_ID, Contents, distinct
 from .failures import report
 from .manifest.storage import open_storage
 from .options import WriterOptions
+from .partitions import map_in_arrow
 from .ranges import KEY, Ranges, check_key
+from .rows.arrow import rows_of_batches
+from .rows.outgoing import UnreadableRow
 from .rows.reader import RowReader
 from .session import job_session
 from .table_formats import check_formats, places_in_query
-from .trial import trial
 from .writing import write_parts, write_table
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
@@ -275,6 +279,44 @@ def _reader_options(options: argparse.Namespace) -> dict[str, str]:
     # Text as it is: an inferred type would make 7 of the id 007, and change with one more row.
     defaults = {"header": "true"} if options.format == "csv" else {}
     return defaults | dict(pair.split("=", 1) for pair in options.reader_option)
+
+
+MAX_NAMED = 10
+
+
+def trial(messages: DataFrame, reader: RowReader) -> dict[str, Any]:
+    """Make the message of each row, and give the number of rows without one and the first of them with reasons."""
+    tried = map_in_arrow(messages, lambda batches: _tried(batches, reader), "refused string").collect()
+    parts = [json.loads(part) for (part,) in tried]
+    return {
+        "refused": sum(part["count"] for part in parts),
+        "refused_rows": [row for part in parts for row in part["rows"]][:MAX_NAMED],
+    }
+
+
+def _tried(batches: Iterable[pa.RecordBatch], reader: RowReader) -> Iterator[pa.RecordBatch]:
+    count, named, position = 0, list[dict[str, Any]](), 0
+    for rows in rows_of_batches(batches):
+        for row in rows:
+            position += 1
+            reason = _refusal(row, reader, position)
+            if reason is not None:
+                count += 1
+                if len(named) < MAX_NAMED:
+                    known: Mapping[str, Any] = row.row if isinstance(row, UnreadableRow) else row
+                    named.append({"id": known.get("id"), "group": known.get("group"), "reason": reason})
+    part = json.dumps({"count": count, "rows": named})
+    yield pa.RecordBatch.from_arrays([pa.array([part])], ["refused"])
+
+
+def _refusal(row: Mapping[str, Any] | UnreadableRow, reader: RowReader, position: int) -> str | None:
+    if isinstance(row, UnreadableRow):
+        return row.reason
+    try:
+        reader.item(row, position)
+    except (ValueError, MessageError) as error:
+        return str(error)
+    return None
 
 
 if __name__ == "__main__":

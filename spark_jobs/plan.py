@@ -14,19 +14,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from lanes.errors import AwsError, ConfigurationError
 
-from .manifest.purpose import CONTENTS, check_purpose
 from .manifest.run import RunManifest, session_name
-from .manifest.sessions import Claim
+from .manifest.sessions import CONTENTS, Claim, check_purpose
 from .manifest.storage import open_storage
 from .options import SOURCE, WriterOptions
 from .parallelism import tasks_at_once, tasks_of_executor
 from .rows.reader import RowReader
 from .sending.backlog import LaneBacklog
-from .sending.calls import LaneCalls
 from .sending.pace import SendPace, SharedSchedule
-from .sending.record import NoRecord, RowCounts
-from .sending.report import TaskReport
-from .sending.task import SendingTask
+from .sending.record import NoRecord, RowCounts, TaskReport
+from .sending.task import LaneCalls, SendingTask
 from .sending.window import WindowSettings
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from cdk_monitoring_constructs import (
 )
 from constructs import Construct
 
-from .rule import AlarmRule, Severity
-from .runbook import page_of
+from .rule import AlarmRule, Severity, page_of
 
 
 def add_alarms(

@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 
-from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from lanes.config import Lane, LanesConfig
@@ -15,8 +14,7 @@ from ..consumer import PriorityConsumer
 from ..queues.lane_queue import LaneQueue
 from ..queues.lane_queues import LaneQueues
 from ..tables.ledger import PARKED_INDEX
-from .rule import PERIOD, AlarmRule, Page, Severity
-from .tables import throttled_writes
+from .rule import PERIOD, AlarmRule, Page, Severity, alarm_period, throttled_writes
 
 STARVED = timedelta(minutes=30)
 """How long a lane without ``max_wait`` may yield, with nothing handled, before the alarm."""
@@ -66,7 +64,7 @@ def alarm_rules(
     yield AlarmRule(
         name="Errors",
         severity=Severity.WARNING,
-        metric=consumer.function.metric_errors(period=_period(), statistic="Sum"),
+        metric=consumer.function.metric_errors(period=alarm_period(), statistic="Sum"),
         threshold=1,
         description="An invocation crashed or ran out of time. Failures of single messages don't count here.",
         first_step="read the function's log at that time for `Task timed out`, `Runtime exited` or a traceback.",
@@ -150,7 +148,7 @@ def _yields_without_work(lane: Lane, consumer: PriorityConsumer) -> cloudwatch.M
     return cloudwatch.MathExpression(
         expression="IF(FILL(handled, 0) < 1, FILL(yielded, 0), 0)",
         label="Yields while nothing is handled",
-        period=_period(),
+        period=alarm_period(),
         using_metrics={
             "handled": consumer.metric(Metric.HANDLED, lane.name, period=PERIOD),
             "yielded": consumer.metric(Metric.YIELDED, lane.name, period=PERIOD),
@@ -163,7 +161,7 @@ def _waiting_without_work(queue: LaneQueue, consumer: PriorityConsumer) -> cloud
     return cloudwatch.MathExpression(
         expression="IF(FILL(handled, 0) + FILL(failed, 0) < 1, FILL(waiting, 0), 0)",
         label="Waiting while nothing is handled",
-        period=_period(),
+        period=alarm_period(),
         using_metrics={
             "handled": consumer.metric(Metric.HANDLED, queue.lane.name, period=PERIOD),
             "failed": consumer.metric(Metric.FAILED, queue.lane.name, period=PERIOD),
@@ -179,7 +177,7 @@ def _in_all_lanes(
     return cloudwatch.MathExpression(
         expression=" + ".join(f"FILL({key}, 0)" for key in lanes),
         label=label,
-        period=_period(),
+        period=alarm_period(),
         using_metrics={key: consumer.metric(metric, name, period=PERIOD) for key, name in lanes.items()},
     )
 
@@ -233,7 +231,7 @@ def _throttles(config: LanesConfig, consumer: PriorityConsumer) -> AlarmRule:
         return AlarmRule(
             name="Throttles",
             severity=Severity.WARNING,
-            metric=consumer.function.metric_throttles(period=_period(), statistic="Sum"),
+            metric=consumer.function.metric_throttles(period=alarm_period(), statistic="Sum"),
             threshold=1,
             description=f"Lambda throttled the function, though all mappings together start no more than its {slots}.",
             first_step="`lanes check` shows whether the reserved concurrency was changed by hand.",
@@ -260,7 +258,7 @@ def _heartbeat(config: LanesConfig, consumer: PriorityConsumer) -> AlarmRule:
     return AlarmRule(
         name="Heartbeat",
         severity=Severity.CRITICAL,
-        metric=consumer.function.metric_invocations(period=_period(), statistic="Sum"),
+        metric=consumer.function.metric_invocations(period=alarm_period(), statistic="Sum"),
         threshold=1,
         below=True,
         periods=_periods_without_a_start(config),
@@ -279,13 +277,9 @@ def _throttles_without_work(consumer: PriorityConsumer) -> cloudwatch.MathExpres
     return cloudwatch.MathExpression(
         expression="IF(FILL(invocations, 0) < 1, throttles, 0)",
         label="Throttles while nothing runs",
-        period=_period(),
+        period=alarm_period(),
         using_metrics={
-            "invocations": consumer.function.metric_invocations(period=_period(), statistic="Sum"),
-            "throttles": consumer.function.metric_throttles(period=_period(), statistic="Sum"),
+            "invocations": consumer.function.metric_invocations(period=alarm_period(), statistic="Sum"),
+            "throttles": consumer.function.metric_throttles(period=alarm_period(), statistic="Sum"),
         },
     )
-
-
-def _period() -> Duration:
-    return Duration.seconds(int(PERIOD.total_seconds()))

@@ -1,10 +1,15 @@
-"""An alarm rule: the metric to watch, the threshold, and the first step to take, as data."""
+"""An alarm rule as data: the metric to watch, the threshold, the first step to take, and the page of the runbook."""
 
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
+from pathlib import Path
 
+from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_dynamodb as dynamodb
 
 PERIOD = timedelta(minutes=5)
 
@@ -71,3 +76,92 @@ class AlarmRule:
     first_step: str
     page: Page
     lane: str | None = None
+
+
+RUNBOOK = "docs/runbook"
+RELATIVE_LINK = re.compile(r"\[([^\]]+)\]\((?!https?:)[^)]+\)")
+FOLDER = Path(__file__).resolve().parent  # in a checkout `lanes_cdk` is a link to this package
+INSTALLED_PAGES = FOLDER / "pages"
+"""The wheel has the pages beside this file; in a checkout they are in the documentation alone."""
+
+
+def alarm_period() -> Duration:
+    """Give the period of the metrics of alarms."""
+    return Duration.seconds(int(PERIOD.total_seconds()))
+
+
+def page_of(rule: AlarmRule, runbook: str) -> str:
+    """Give the page of an alarm."""
+    return f"{runbook.rstrip('/')}/{rule.page}.md"
+
+
+def first_steps(rules: Iterable[AlarmRule], runbook: str) -> str:
+    """
+    Give the meaning of each alarm, the first step and the link to its page.
+
+    Args:
+        rules: The rules of the alarms.
+        runbook: The folder or URL of the runbook.
+
+    """
+    parts = ["### Runbook"]
+    for rule in rules:
+        page = page_of(rule, runbook)
+        # Without a URL the page is a file of the repository, which no browser opens.
+        more = f"[{rule.page}]({page})" if "://" in page else "below"
+        parts.append(
+            f"**{rule.name}** ({rule.severity}). {rule.description} First: {rule.first_step} More: {more}"
+        )
+    return "\n\n".join(parts)
+
+
+def pages(rules: Iterable[AlarmRule]) -> Iterator[str]:
+    """Give the text of each page that the alarms need, once, without links that only its folder can resolve."""
+    folder = INSTALLED_PAGES if INSTALLED_PAGES.is_dir() else FOLDER.parents[1] / RUNBOOK
+    for page in dict.fromkeys(rule.page for rule in rules):
+        yield RELATIVE_LINK.sub(r"\1", (folder / f"{page}.md").read_text(encoding="utf-8"))
+
+
+THROTTLED = 10
+"""Throttled writes in a period that are more than DynamoDB's growth with the load."""
+
+
+def throttled_writes(table: dynamodb.Table, *, indexes: Sequence[str], first_step: str) -> AlarmRule:
+    """
+    Give the rule of one table.
+
+    Args:
+        table: The table to watch.
+        indexes: The names of its global indexes: a hot key of an index throttles the writes of the table.
+        first_step: The first thing to do.
+
+    """
+    index = "GlobalSecondaryIndexName"
+    dimensions = [{"TableName": table.table_name}]
+    dimensions += [{"TableName": table.table_name, index: name} for name in indexes]
+    metrics = {
+        f"writes{number}": cloudwatch.Metric(
+            namespace="AWS/DynamoDB",
+            metric_name="WriteThrottleEvents",
+            dimensions_map=each,
+            statistic="Sum",
+            period=alarm_period(),
+        )
+        for number, each in enumerate(dimensions)
+    }
+    return AlarmRule(
+        name="TableThrottles",
+        severity=Severity.WARNING,
+        metric=cloudwatch.MathExpression(
+            expression=" + ".join(f"FILL({name}, 0)" for name in metrics),
+            label="Throttled writes",
+            period=alarm_period(),
+            using_metrics=metrics,
+        ),
+        threshold=THROTTLED,
+        periods=2,
+        spare=1,
+        description="DynamoDB throttles writes to the table or to one of its indexes.",
+        first_step=first_step,
+        page=Page.CALL_ERRORS,
+    )

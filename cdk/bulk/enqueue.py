@@ -26,10 +26,9 @@ from ..findings import acknowledge
 from ..parameter import deployment_document
 from ..queues.lane_queues import LaneQueues
 from ..tables.ledger import Ledger
-from .catalog import Catalog
 from .network import JobNetwork
 from .packages import entry_point, job_packages
-from .permissions import add_job_role, grant_pass_role, grant_start
+from .permissions import Catalog, add_job_role, grant_pass_role, grant_start
 
 # AWS: Spark 4.1 with support to 2029-09-07 (EMR-Serverless-UserGuide/release-versions).
 RELEASE_LABEL = "emr-spark-8.1.0"

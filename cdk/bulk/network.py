@@ -13,7 +13,7 @@ from lanes.errors import ConfigurationError
 
 from ..findings import acknowledge
 from ..queues.lane_queue import LaneQueue
-from .catalog import Catalog
+from .permissions import Catalog
 
 HTTPS = ec2.Port.tcp(443)
 # AWS: buckets of EMR, by region and with the exceptions of two of them (EMR ManagementGuide/private-subnet-iampolicy).

@@ -1,15 +1,18 @@
 """Lambda functions as this package deploys them: runtime, role, logs, variables, versions and acknowledged findings."""
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
-from typing import TypedDict
+from typing import NamedTuple, TypedDict
 
-from aws_cdk import CfnResource, Duration, RemovalPolicy
+import jsii
+from aws_cdk import CfnResource, Duration, RemovalPolicy, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
-from constructs import Construct
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct, IValidation
 
 from lanes.config import deployment
 
@@ -46,6 +49,14 @@ class FunctionProps(TypedDict, total=False):
     role: iam.IRole
 
 
+class DeployedFunction(NamedTuple):
+    """A function, the alias ``live`` on the version of this deployment, and its log group."""
+
+    function: lambda_.Function
+    live: lambda_.Alias
+    log_group: logs.LogGroup
+
+
 def own_variables(document: str, *, service: str, log_level: str) -> dict[str, str]:
     """
     Give the environment variables that the library itself needs.
@@ -74,17 +85,21 @@ def add_function(
     environment: Mapping[str, str],
     timeout: timedelta,
     memory_mb: int,
-    log_group: logs.ILogGroup,
+    log_retention: logs.RetentionDays,
+    removal_policy: RemovalPolicy,
     without_dead_letter_queue: str,
     reserved_concurrency: int | None = None,
     recursive_loop: lambda_.RecursiveLoop | None = None,
     props: FunctionProps,
-) -> lambda_.Function:
+) -> DeployedFunction:
     """
-    Add a function with a role that may write to its log group.
+    Add a function with a role that may write to its log group, and the alias that mappings and schedules invoke.
+
+    Each deployment that changes the function publishes a version, and earlier ones stay. The reserved concurrency
+    bounds all versions together.
 
     Args:
-        scope: The construct to add it to; a role that it makes gets the id ``Role`` there.
+        scope: The construct to add it to; log group, role and alias get the ids ``Logs``, ``Role`` and ``Live`` there.
         construct_id: The id of the function.
         description: Shown in the console.
         code: The asset.
@@ -92,13 +107,15 @@ def add_function(
         environment: All environment variables.
         timeout: The function timeout.
         memory_mb: The memory.
-        log_group: The log group.
+        log_retention: How long to keep logs.
+        removal_policy: Whether to keep or delete the logs with the stack.
         without_dead_letter_queue: Why asynchronous invocations need no dead-letter queue.
         reserved_concurrency: The reserved concurrency, none by default.
         recursive_loop: How Lambda treats recursive invocations; by default it stops them.
         props: Where and as whom it runs.
 
     """
+    log_group = logs.LogGroup(scope, "Logs", retention=log_retention, removal_policy=removal_policy)
     function = lambda_.Function(
         scope,
         construct_id,
@@ -140,7 +157,8 @@ def add_function(
     if isinstance(resource, CfnResource):
         # The CDK lists the role under DependsOn although the function refers to it.
         resource.add_metadata("cfn-lint", {"config": {"ignore_checks": ["W3005"]}})
-    return function
+    live = lambda_.Alias(scope, "Live", alias_name=ALIAS, version=function.current_version)
+    return DeployedFunction(function, live, log_group)
 
 
 def _grant_network_interfaces(function: lambda_.Function) -> None:
@@ -163,16 +181,83 @@ def _grant_network_interfaces(function: lambda_.Function) -> None:
     )
 
 
-def add_live_alias(scope: Construct, function: lambda_.Function) -> lambda_.Alias:
-    """
-    Add the alias that mappings and schedules invoke, on the version of this deployment.
+def add_queue_mapping(
+    scope: Construct,
+    construct_id: str,
+    *,
+    target: lambda_.Alias,
+    queue: sqs.IQueue,
+    batch_size: int,
+    max_concurrency: int,
+    without_destination: str,
+    metrics_config: lambda_.MetricsConfig | None = None,
+) -> lambda_.EventSourceMapping:
+    """Add a mapping of a queue with answers for each message; it needs no failure destination for a reason."""
+    mapping = lambda_.EventSourceMapping(
+        scope,
+        construct_id,
+        target=target,
+        event_source_arn=queue.queue_arn,
+        batch_size=batch_size,
+        max_concurrency=max_concurrency,
+        report_batch_item_failures=True,
+        metrics_config=metrics_config,
+    )
+    acknowledge(
+        mapping,
+        "Serverless::Serverless-LambdaEventSourceMappingDestination",
+        f"A mapping of SQS takes no failure destination; {without_destination}",
+    )
+    return mapping
 
-    Each deployment that changes the function publishes a version, and earlier ones stay. The
-    reserved concurrency bounds all versions together.
+
+@jsii.implements(IValidation)
+class ForeignMappings:
+    """
+    The rule that a function has no other event source mappings than those of its construct.
 
     Args:
-        scope: The construct to add it to, with the id ``Live``.
         function: The function.
+        live: Its alias.
+        own: The mappings of its construct.
+        advice: What to do with the source of another one.
 
     """
-    return lambda_.Alias(scope, "Live", alias_name=ALIAS, version=function.current_version)
+
+    def __init__(
+        self,
+        function: lambda_.Function,
+        live: lambda_.Alias,
+        *,
+        own: Collection[lambda_.EventSourceMapping],
+        advice: str,
+    ) -> None:
+        self._function = function
+        self._live = live
+        self._own = {mapping.node.path for mapping in own}
+        self._advice = advice
+
+    def validate(self) -> list[str]:
+        """Return a text for each mapping of another construct."""
+        return [
+            f"{node.node.path} maps {_source_of(node)} to the function {self._function.node.path}. {self._advice}"
+            for node in self._function.node.root.node.find_all()
+            if isinstance(node, lambda_.CfnEventSourceMapping)
+            and not any(node.node.path.startswith(f"{path}/") for path in self._own)
+            and self._is_target(node)
+        ]
+
+    def _is_target(self, node: lambda_.CfnEventSourceMapping) -> bool:
+        resolve = Stack.of(node).resolve
+        names = [
+            name
+            for one in (self._function, self._live, self._function.current_version)
+            for name in (one.function_name, one.function_arn)
+        ]
+        return resolve(node.function_name) in [resolve(name) for name in names]
+
+
+def _source_of(node: lambda_.CfnEventSourceMapping) -> str:
+    """Name the source of a mapping: by its ARN if that is known, else by its reference in the template."""
+    source = Stack.of(node).resolve(node.event_source_arn)
+    return source if isinstance(source, str) else json.dumps(source)

@@ -6,12 +6,16 @@ The pull engine has one more, the bell.
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from typing import Any
 
-from aws_cdk import Annotations, RemovalPolicy
+import jsii
+from aws_cdk import Annotations, RemovalPolicy, Stack
+from aws_cdk import aws_events as events
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
+from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_sqs as sqs
-from constructs import Construct
+from constructs import Construct, IConstruct, IValidation
 
 from lanes.config import MAX_RECEIVES, EngineName, LanesConfig
 
@@ -19,7 +23,6 @@ from .bell import Bell
 from .contradictions import MAX_RETENTION, refuse_contradictions
 from .existing import existing_lanes, label_of, needs_deduplication_id, resource_of
 from .lane_queue import LaneQueue
-from .lost_events import LostEvents
 
 
 class LaneQueues(Construct):
@@ -164,3 +167,44 @@ def _combined(grants: Sequence[iam.Grant]) -> iam.Grant:
     for grant in others:
         first = first.combine(grant)
     return first
+
+
+ADVICE = (
+    "EventBridge can't give the deduplication id that a lane needs, so SQS would refuse each event and the rule would "
+    "report no failure. Let it target the queue of an Intake, or a pipe that sets MessageDeduplicationId"
+)
+
+
+@jsii.implements(IValidation)
+class LostEvents:
+    """
+    The rule that no rule or schedule targets a lane.
+
+    Args:
+        scope: A construct of the app.
+        lanes: The lanes that need a deduplication id, each with its ``queue``.
+
+    """
+
+    def __init__(self, scope: IConstruct, lanes: Sequence[Any]) -> None:
+        self._scope = scope
+        self._lanes = lanes
+
+    def validate(self) -> list[str]:
+        """Return a text for each target that is a lane."""
+        found = []
+        for node in self._scope.node.root.node.find_all():
+            if isinstance(node, events.CfnRule):
+                targets = Stack.of(node).resolve(node.targets) or []
+            elif isinstance(node, scheduler.CfnSchedule):
+                targets = [Stack.of(node).resolve(node.target)]
+            else:
+                continue
+            # A schedule's universal target has the ARN of an action, and may set every parameter.
+            arns = [target.get("arn") for target in targets]
+            found += [
+                f"{node.node.path} targets the lane {lane.lane.name}. {ADVICE}"
+                for lane in self._lanes
+                if Stack.of(node).resolve(lane.queue.queue_arn) in arns
+            ]
+        return found

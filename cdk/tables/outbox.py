@@ -12,7 +12,7 @@ from constructs import Construct
 
 from lanes.outbox.dynamodb.table import GLOBAL_INDEXES, KEY, LOCAL_INDEXES, TTL_ATTRIBUTE
 
-from .encryption import table_encryption, with_key
+from .ledger import table_encryption, with_key
 
 
 class OutboxTable(Construct):

@@ -1,8 +1,10 @@
-"""The record of a task: the ids that it has sent, the rows that it has set aside, and their counts."""
+"""The record of a task: ids that it has sent, rows that it has set aside, their counts, and lines about them."""
 
 from __future__ import annotations
 
 import json
+import sys
+import time
 from collections import Counter
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Protocol
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from ..rows.reader import RowRefusedError
 
     Row = Mapping[str, Any]
+    from collections.abc import Callable
 
 
 class Record(Protocol):
@@ -96,3 +99,54 @@ class RowCounts:
             skipped=self.skipped + other.skipped,
             quarantined=self.quarantined + other.quarantined,
         )
+
+
+EVERY_SECONDS = 10.0
+
+
+class TaskReport:
+    """
+    Reports the counts of a task at intervals, as a JSON line on the standard error of its worker.
+
+    Spark's page shows it by executor.
+
+    Args:
+        partition: Number of the partition.
+        every: Seconds between two lines.
+        clock: Monotonic seconds.
+        write: Writes a line.
+    """
+
+    def __init__(
+        self,
+        partition: int,
+        *,
+        every: float = EVERY_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+        write: Callable[[str], object] | None = None,
+    ) -> None:
+        self._partition = partition
+        self._every = every
+        self._clock = clock
+        self._write = write or sys.stderr.write
+        self._started = self._written = clock()
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the next line is due."""
+        return self._clock() - self._written >= self._every
+
+    def __call__(self, counts: RowCounts) -> None:
+        """Write a line with all counts so far."""
+        self._written = self._clock()
+        seconds = self._written - self._started
+        line = {
+            "event": "rows_being_sent",
+            "partition": self._partition,
+            "seconds": round(seconds, 1),
+            "messages": counts.lanes.total(),
+            "messages_per_second": round(counts.lanes.total() / seconds, 1),
+            "skipped": counts.skipped,
+            "quarantined": counts.quarantined,
+        }
+        self._write(json.dumps(line) + "\n")

@@ -18,11 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from ..rows.outgoing import OutgoingRow
-    from .calls import LaneCalls
     from .pace import SendPace
-    from .report import TaskReport
+    from .record import TaskReport
 
     Row = Mapping[str, Any]
+    from collections.abc import Sequence
+
+    from lanes.aws.queues.batch_calls import BatchCalls, CallEnded
+    from lanes.config.deployment import Deployment
 
 MAX_NAMED_ROWS = 3
 
@@ -256,3 +259,29 @@ class _Run:
         self._settle_all()
         failed = [one for window in self._windows.values() for one in window.failed]
         raise RowsUnsentError(partition=self._task.partition, failed=failed, sent=self.so_far.lanes.total())
+
+
+class LaneCalls:
+    """
+    Starts batch calls to lanes and collects their answers.
+
+    Args:
+        deployment: The lanes.
+        calls: Makes the calls.
+    """
+
+    def __init__(self, deployment: Deployment, calls: BatchCalls) -> None:
+        self._deployment = deployment
+        self._calls = calls
+
+    def lane_for(self, priority: int) -> str:
+        """Give the name of the lane for a priority."""
+        return self._deployment.config.lane_for(priority).name
+
+    def start(self, lane: str, batch: Sequence[OutgoingRow]) -> int:
+        """Start a call and give its number."""
+        return self._calls.start(self._deployment.queues[lane].url, batch)
+
+    def ended(self, timeout: float | None) -> Sequence[CallEnded]:
+        """Wait for at least one call to end, or for the timeout."""
+        return self._calls.ended(timeout)

@@ -6,8 +6,7 @@ import re
 import pytest
 
 from benchmarks.charts import CHARTS
-from benchmarks.page import DOCS, page_of, table_of
-from benchmarks.reasons import REASONS
+from benchmarks.page import DOCS, REASONS, page_of, table_of
 from benchmarks.targets import TARGETS
 
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from benchmarks.patterns import require_overtaken, require_saturated
 from benchmarks.report import NOT_SATURATED, RANGE, Findings, NotSaturatedError, Table, run, run_engine
-from benchmarks.saturation import require_overtaken, require_saturated
 from benchmarks.targets import TARGETS, Target, verdicts, worst_of
 from lanes.config import EngineName, LanesConfig
 from simulator.simulated_lanes import Pattern, SimulatedLanes

@@ -23,9 +23,8 @@ from lanes.outbox.entry import Positions
 from lanes.outbox.relay import Relay, RelayContext
 from lanes.producer import Pacing
 from spark_jobs.rows.reader import RowReader
-from spark_jobs.sending.calls import LaneCalls
 from spark_jobs.sending.pace import SendPace
-from spark_jobs.sending.task import SendingTask
+from spark_jobs.sending.task import LaneCalls, SendingTask
 
 TABLE, OUTBOX = "ledger", "outbox"
 CONFIG = LanesConfig()

@@ -8,7 +8,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from aws_cdk.assertions import Template
 
-from cdk.function.lambda_function import add_live_alias
+from cdk.function.lambda_function import ALIAS
 from lanes.aws.stack.deployed_state import DeployedStateCalls
 from local.deployed import DeploymentReader, make_client
 
@@ -27,9 +27,8 @@ def template_of(code):
         reserved_concurrent_executions=3,
     )
     queue = sqs.Queue(stack, "Queue", fifo=True)
-    lambda_.EventSourceMapping(
-        stack, "Mapping", target=add_live_alias(stack, function), event_source_arn=queue.queue_arn
-    )
+    live = lambda_.Alias(stack, "Live", alias_name=ALIAS, version=function.current_version)
+    lambda_.EventSourceMapping(stack, "Mapping", target=live, event_source_arn=queue.queue_arn)
     return json.dumps(Template.from_stack(stack).to_json())
 
 

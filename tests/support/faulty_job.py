@@ -30,9 +30,8 @@ from lanes.testing.fifo.settings import FifoSettings
 from spark_jobs.manifest.run import RunManifest
 from spark_jobs.manifest.task import read_ids
 from spark_jobs.rows.reader import RowReader
-from spark_jobs.sending.calls import LaneCalls
 from spark_jobs.sending.pace import SendPace
-from spark_jobs.sending.task import RowsUnsentError, SendingTask
+from spark_jobs.sending.task import LaneCalls, RowsUnsentError, SendingTask
 from spark_jobs.sending.window import WindowSettings
 
 LANES = ("HIGH", "MAIN")

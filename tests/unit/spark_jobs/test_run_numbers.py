@@ -13,10 +13,9 @@ from lanes.errors import AwsError
 from spark_jobs.manifest.run import RunManifest
 from spark_jobs.manifest.storage import LocalStorage
 from spark_jobs.rows.reader import RowReader, RowRefusedError
-from spark_jobs.sending.calls import LaneCalls
 from spark_jobs.sending.pace import SendPace
 from spark_jobs.sending.record import RowCounts
-from spark_jobs.sending.task import RowsUnsentError, SendingTask
+from spark_jobs.sending.task import LaneCalls, RowsUnsentError, SendingTask
 
 DEPLOYMENT = Deployment(
     config=LanesConfig.from_dict({"lanes": [{"name": "HIGH", "threshold": 50}, {"name": "MAIN"}]}),

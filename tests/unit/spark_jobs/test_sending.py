@@ -17,11 +17,9 @@ from lanes.retries import RetryPolicy
 from spark_jobs.manifest.run import RunManifest
 from spark_jobs.manifest.storage import open_storage
 from spark_jobs.rows.reader import RowReader, RowRefusedError
-from spark_jobs.sending.calls import LaneCalls
 from spark_jobs.sending.pace import SendPace
-from spark_jobs.sending.record import NoRecord
-from spark_jobs.sending.report import TaskReport
-from spark_jobs.sending.task import RowsUnsentError, SendingTask
+from spark_jobs.sending.record import NoRecord, TaskReport
+from spark_jobs.sending.task import LaneCalls, RowsUnsentError, SendingTask
 from spark_jobs.sending.window import WindowSettings
 
 CONFIG = LanesConfig.from_dict({"lanes": [{"name": "HIGH", "threshold": 50}, {"name": "MAIN"}]})
