@@ -42,24 +42,31 @@ os.environ["CDK_VALIDATION"] = "false"
 # Their fixtures last for a whole run and are used in several folders.
 pytest_plugins = ["tests.support.spark", "tests.support.stacks"]
 
-# A worker takes whole files, so that fixtures of a module are made once. The files of these paths go to one worker as
-# one unit, because they share a program that takes seconds to start. They come first, in this order: the long units
-# start early.
+# A worker takes whole files, so that fixtures of a module are made once. The files of a unit go to one worker, because
+# they share a program that takes seconds to start; all others go to any, since many of them wait. Units come first, in
+# this order: the long ones start early.
 UNITS = {
-    "tests/local/": "platform",
-    "tests/contract/test_s": "spark",
-    "tests/spark/": "spark",
-    "tests/ui/": "browser",
-    "tests/acceptance/": "command",
-    "tests/contract/test_c9": "templates",
-    "tests/infrastructure/": "templates",
+    "spark": (
+        *(f"tests/contract/test_{promise}" for promise in ("r_spark", "s1", "s2_k", "s2_r", "s3", "s4")),
+        "tests/spark/",
+    ),
+    "browser": ("tests/ui/",),
+    "platform": tuple(f"tests/local/test_{name}" for name in ("following", "outbox_from", "platform")),
+    "mapped stack": ("tests/acceptance/test_pause",),
+    "pull stack": ("tests/acceptance/test_pull",),
+    "command": ("tests/acceptance/",),
+    "server": tuple(
+        f"tests/local/test_{name}"
+        for name in ("call", "cloudformation", "common", "failed", "log", "permissions", "releases", "up")
+    ),
+    "templates": ("tests/contract/test_c9", "tests/infrastructure/"),
 }
 DEEP_TIMEOUT_SECONDS = 1_800  # against a test that hangs; the longest takes a fifth of it
 
 
 def pytest_collection_modifyitems(items):
     """Put shared units first, then files with deep tests: short files at the end let no worker wait for another."""
-    places = {unit: place for place, unit in enumerate(dict.fromkeys(UNITS.values()))}
+    places = {unit: place for place, unit in enumerate(UNITS)}
     deep = [item for item in items if item.get_closest_marker("deep") or item.get_closest_marker("nightly")]
     long = {item.path for item in deep}
     items.sort(key=lambda item: (places.get(_unit(item.nodeid), len(places)), item.path not in long))
@@ -88,7 +95,7 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 def _unit(nodeid):
-    return next((unit for path, unit in UNITS.items() if nodeid.startswith(path)), None)
+    return next((unit for unit, paths in UNITS.items() if nodeid.startswith(paths)), None)
 
 
 @pytest.fixture(autouse=True)

@@ -16,6 +16,7 @@ from lanes.aws.bulk.runs import BulkRun
 from lanes.cli import bulk
 from local.server import AwsServer
 from spark_jobs.arguments import enqueue_parser as parser
+from tests.support.command import Typed
 from tests.support.spark import DeployedLanes
 from tests.support.waiting import until
 
@@ -83,15 +84,29 @@ def command(aws, lanes, tmp_path):
     return run
 
 
+@pytest.fixture
+def typed(aws, lanes):
+    """Run the command within this process, for what needs no folder or process of its own."""
+    here = Typed()
+    here.variables = {**os.environ, "AWS_ENDPOINT_URL_SSM": aws.endpoint_url, **endpoints(aws)}
+
+    def run(*arguments, status=0, before=()):
+        done = here("--stack", lanes.name, *before, *arguments)
+        assert done.returncode == status, done.stderr
+        return done
+
+    return run
+
+
 def endpoints(aws):
     """Give the addresses by service, since a general one means this machine."""
     return {f"AWS_ENDPOINT_URL_{name}": aws.endpoint_url for name in ("EMR_SERVERLESS", "S3", "SQS")}
 
 
-def test_a_job_is_started_followed_and_cancelled(aws, lanes, application, command):
+def test_a_job_is_started_followed_and_cancelled(aws, lanes, application, typed):
     """With the deployment's document, a name and a manifest, so that it needs no other service."""
     as_json = ["--output", "json"]
-    started = command(
+    started = typed(
         *["bulk", "submit", "enqueue", "--run", "spring", "--executors", "5", "--timeout", "90m"],
         *["--table", "s3://lake/customers", "--kind", "customer.remind"],
         before=as_json,
@@ -104,8 +119,8 @@ def test_a_job_is_started_followed_and_cancelled(aws, lanes, application, comman
     s3.put_object(Bucket="files", Key="runs/spring/sent/two/p00000-a1-0001-50.json", Body=b"{}")
     s3.put_object(Bucket="files", Key="runs/spring/quarantine/two/p00000-a1-0002-3.jsonl", Body=b"{}")
 
-    state = json.loads(command("bulk", "status", run_id, before=as_json).stdout)
-    cancelled = json.loads(command("bulk", "cancel", run_id, before=as_json).stdout)
+    state = json.loads(typed("bulk", "status", run_id, before=as_json).stdout)
+    cancelled = json.loads(typed("bulk", "cancel", run_id, before=as_json).stdout)
 
     submit = job["jobDriver"]["sparkSubmit"]
     arguments = submit["entryPointArguments"]
@@ -124,22 +139,22 @@ def test_a_job_is_started_followed_and_cancelled(aws, lanes, application, comman
     assert cancelled["state"] in ("CANCELLING", "CANCELLED")
 
 
-def test_a_run_that_was_cut_short_is_no_success(lanes, application, command):
+def test_a_run_that_was_cut_short_is_no_success(lanes, application, typed):
     """A run that exceeds its timeout is CANCELLED: a script that waits must not take it for a complete one."""
     job = ["--table", "s3://lake/customers", "--kind", "customer.remind"]
-    run_id = json.loads(command("bulk", "submit", "enqueue", *job, before=["--output", "json"]).stdout)["id"]
-    command("bulk", "cancel", run_id)
+    run_id = json.loads(typed("bulk", "submit", "enqueue", *job, before=["--output", "json"]).stdout)["id"]
+    typed("bulk", "cancel", run_id)
 
-    done = command("bulk", "status", run_id, "--wait", status=3)
+    done = typed("bulk", "status", run_id, "--wait", status=3)
 
     assert "CANCELLED" in done.stdout
     assert "exceeds its --timeout" in done.stderr
     assert "the same --run" in done.stderr
 
 
-def test_a_timeout_under_a_minute_is_refused(lanes, application, command):
+def test_a_timeout_under_a_minute_is_refused(lanes, application, typed):
     """Zero would mean none."""
-    done = command("bulk", "submit", "enqueue", "--timeout", "0", status=2)
+    done = typed("bulk", "submit", "enqueue", "--timeout", "0", status=2)
 
     assert "Invalid value for --timeout: 0 is too short; give one minute or more" in done.stderr
 
@@ -152,9 +167,9 @@ def test_success_alone_is_success(state, failed):
     assert BulkRun(id="1", state=state, details="", arguments=[]).has_failed == failed
 
 
-def test_without_an_application_the_way_to_one_is_told(command, aws):
+def test_without_an_application_the_way_to_one_is_told(typed, aws):
     """The stack may be there without bulk jobs."""
-    done = command("--stack", "Other", "bulk", "status", "1234", status=1)
+    done = typed("--stack", "Other", "bulk", "status", "1234", status=1)
 
     assert "there is no parameter /lanes/Other/bulk" in done.stderr
     assert "cdk deploy --all -c bulk=on" in done.stderr
@@ -276,7 +291,7 @@ def test_signals_reach_a_job_on_this_machine(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("given", [["--manifest=s3://mine/runs"], ["--manif", "s3://mine/runs"]])
-def test_arguments_are_read_as_the_job_reads_them(aws, lanes, application, command, given):
+def test_arguments_are_read_as_the_job_reads_them(aws, lanes, application, typed, given):
     """Also abbreviated ones; a rerun would send everything again if the manifest were another one."""
     s3 = boto3.client("s3", endpoint_url=aws.endpoint_url)
     place = {"LocationConstraint": "eu-central-1"}
@@ -285,7 +300,7 @@ def test_arguments_are_read_as_the_job_reads_them(aws, lanes, application, comma
     job = ["--table", "s3://lake/x", "--kind", "a.kind", *given, "--ru", "summer", "--output", "json"]
     spark = ["--jars", "s3://lake/delta.jar", "--conf", "spark.sql.extensions=a b"]
 
-    found = json.loads(command("bulk", "submit", "enqueue", *job, *spark).stdout)
+    found = json.loads(typed("bulk", "submit", "enqueue", *job, *spark).stdout)
 
     emr = boto3.client("emr-serverless", endpoint_url=aws.endpoint_url)
     run = emr.get_job_run(applicationId=application["application"], jobRunId=found["id"])["jobRun"]
@@ -312,9 +327,9 @@ def test_arguments_are_read_as_the_job_reads_them(aws, lanes, application, comma
         (["enqueue", "--table", "a", "--kind", "a", "--pack", "b"], "write --packages in full"),
     ],
 )
-def test_wrong_arguments_are_refused_before_a_job_starts(lanes, application, command, arguments, problem):
+def test_wrong_arguments_are_refused_before_a_job_starts(lanes, application, typed, arguments, problem):
     """Not by the job, a minute later."""
-    assert problem in command("bulk", "submit", *arguments, status=2).stderr
+    assert problem in typed("bulk", "submit", *arguments, status=2).stderr
 
 
 def test_the_last_of_repeated_arguments_counts():

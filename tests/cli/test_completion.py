@@ -1,16 +1,10 @@
 """Shell completion, as a shell asks for it."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from lanes.cli import arguments
 from lanes.cli.arguments import kinds_here
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support.command import Typed
 
 
 @pytest.mark.parametrize(
@@ -30,17 +24,11 @@ ROOT = Path(__file__).resolve().parents[2]
 )
 def test_a_shell_is_offered_verbs_options_and_names(words, offered):
     """Those that begin like the typed word: lanes and stages of the lanes.toml here, kinds of the handlers here."""
+    typed = Typed()
     place = str(len(words.split()) - 1)
-    asked = {"_LANES_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": place}
+    typed.variables |= {"_LANES_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": place}
 
-    done = subprocess.run(
-        [sys.executable, "-m", "lanes"],
-        cwd=ROOT,
-        env={**os.environ, **asked},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = typed()
 
     assert set(done.stdout.split()) == offered
 

@@ -163,11 +163,12 @@ def test_a_message_arrives_as_it_was(operations, clock):
 
 
 @pytest.mark.parametrize(
-    ("wait", "answered"),
-    [(0.0, False), (0.0, True), (LATE, False), (LATE, True)],
-    ids=["before, at once", "after, at once", "before, late", "after, late"],
+    ("name", "wait", "answered"),
+    [
+        *(("orders.fifo", wait, answered) for wait in (0.0, LATE) for answered in (False, True)),
+        ("orders", LATE, True),
+    ],
 )
-@pytest.mark.parametrize("name", ["orders.fifo", "orders"])
 def test_a_run_killed_at_any_call_loses_nothing_and_keeps_the_order(operations, aws, name, wait, answered):
     """A repeat within five minutes doubles nothing; a later one what the killed run had sent and not deleted."""
     how = {} if name.endswith(".fifo") else {"group_by": "customer"}

@@ -235,18 +235,6 @@ def test_a_changed_handler_makes_another_asset(folder, tmp_path):
     assert asset_key(folder, tmp_path / "two") != before
 
 
-def test_requirements_of_the_folder_are_installed(folder, local_index, tmp_path):
-    """A requirements.txt beside the handler is all it takes."""
-    (folder / "requirements.txt").write_text("pantry==1.0\n")
-    target = tmp_path / "asset"
-    target.mkdir()
-
-    bundle(folder, target)
-
-    assert (target / "pantry.py").is_file()
-    assert not (target / "pantry-1.0.dist-info" / "RECORD").exists()
-
-
 def make_wheel(folder, name, version, *, requires=(), tag="py3-none-any"):
     """Put a wheel with one module into a folder."""
     with zipfile.ZipFile(folder / f"{name}-{version}-{tag}.whl", "w") as wheel:
@@ -287,12 +275,9 @@ def test_a_pin_that_the_library_does_not_work_with_is_refused_with_both(folder, 
     assert "(constraint) jmespath<2,>=1.0.1" in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    "variables", [{"PIP_USER": "1"}, {"PIP_TARGET": "elsewhere", "PIP_REQUIRE_VIRTUALENV": "1"}]
-)
-def test_settings_of_pip_put_packages_nowhere_else(folder, local_index, tmp_path, monkeypatch, variables):
-    """Where packages come from is the machine's business, where they go is ours."""
-    for name, value in variables.items():
+def test_requirements_of_the_folder_are_installed(folder, local_index, tmp_path, monkeypatch):
+    """A requirements.txt beside the handler is all it takes; no setting of pip puts packages elsewhere."""
+    for name, value in {"PIP_USER": "1", "PIP_TARGET": "elsewhere", "PIP_REQUIRE_VIRTUALENV": "1"}.items():
         monkeypatch.setenv(name, value)
     (folder / "requirements.txt").write_text("pantry==1.0\n")
     target = tmp_path / "asset"
@@ -301,6 +286,7 @@ def test_settings_of_pip_put_packages_nowhere_else(folder, local_index, tmp_path
     bundle(folder, target)
 
     assert (target / "pantry.py").is_file()
+    assert not (target / "pantry-1.0.dist-info" / "RECORD").exists()
 
 
 def test_paths_in_requirements_count_from_their_folder(folder, local_index, tmp_path, monkeypatch):

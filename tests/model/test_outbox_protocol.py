@@ -18,7 +18,7 @@ from tests.model.outbox_protocol import (
 from tests.model.search import Violation, explore
 from tests.model.sql_protocol import SqlProtocol, SqlRelay, SqlState
 
-pytestmark = pytest.mark.deep
+pytestmark = pytest.mark.nightly
 
 LIMIT = 2_000_000
 
