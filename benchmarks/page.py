@@ -32,15 +32,13 @@ make bench
 make bench ARGS=--quick
 ```
 
-The first takes minutes and renews this page; the second only checks that all benchmarks run. For one benchmark run
-`python -m benchmarks.wait`; its file describes its load, and `--help` its options. All figures and tables are in
-[benchmarks.json](benchmarks.json).
+The first takes minutes and renews this page; the second only checks that all benchmarks run. `python -m benchmarks.wait`
+runs one; its file describes its load. All figures and tables are in [benchmarks.json](benchmarks.json).
 
 The benchmarks of priority run the deployed consumer in virtual time, and compare it with no priority, with an ideal
-scheduler without latency or calls, and with the plain pattern as its author deploys it: a mapping on each queue, a
-check of the higher queues before each record, a visibility of 30 s, no dead-letter queue, and with several slots a
-yield only to more messages than slots. We add our mappings' maximum concurrency, without which its lower lanes wait
-longer, and to its batches of one message those of two, five and ten: the best of the four counts.
+scheduler without latency or calls, and with the [plain pattern](comparison.md) as its author deploys it, with a
+visibility of 30 s and no dead-letter queue. We add our mappings' maximum concurrency, without which its lower lanes
+wait longer, and take the best of batches of one, two, five and ten messages.
 
 A figure with a target is the worst of its seeds. Where the range over undocumented behaviour misses the target, its
 worst figure is there too, of the first seed at smaller sizes. Times depend on the machine, the others on the seed.
@@ -49,8 +47,7 @@ worst figure is there too, of the first seed at smaller sizes. Times depend on t
 ASSUMPTION = """Dots are the median, bars end at the 99th percentile; a wait ends with the first start of the handler.
 The first two charts assume that Lambda retries a throttled batch within two seconds, which AWS documents without a
 number. The third has the worst cases: if throttled batches are dropped until their visibility ends, as users report,
-HIGH may wait for a whole run with mappings; the pull engine, which is never throttled, waits as before. The dashed line
-is its target.
+HIGH may wait for a whole run with mappings. The dashed line is the target of the pull engine.
 """
 
 
