@@ -32,8 +32,8 @@ make bench
 make bench ARGS=--quick
 ```
 
-The first takes minutes and renews this page; the second only checks that all benchmarks run. `python -m benchmarks.wait`
-runs one; its file describes its load. All figures and tables are in [benchmarks.json](benchmarks.json).
+The first takes minutes and renews this page; the second only checks that all benchmarks run. For one of them run
+`python -m benchmarks.wait`; its file describes its load. All figures are in [benchmarks.json](benchmarks.json).
 
 The benchmarks of priority run the deployed consumer in virtual time, and compare it with no priority, with an ideal
 scheduler without latency or calls, and with the [plain pattern](comparison.md) as its author deploys it, with a
@@ -141,16 +141,15 @@ def _about(name: str) -> str:
 
 
 def _missed(results: Mapping[str, Any]) -> Iterator[str]:
-    """Give each missed target with its reason; one that both engines miss alike once."""
-    reasons: dict[tuple[str, str], dict[str, str]] = {}
+    """Give the missed targets with their reasons, each reason once."""
+    reasons: dict[str, list[str]] = {}
     for name, line in results.items():
         for target in TARGETS[name]:
             if not target.is_held_by(line.get(target.figure)):
                 reason = REASONS.get((name, target.figure), "Not explained yet.")
-                reasons.setdefault((target.figure, reason), {})[name] = _found(line, target)
-    for (figure, reason), found in reasons.items():
-        figures = ", ".join(f"{name}: `{figure}` {one}" for name, one in found.items())
-        yield f"**{figures}.** {reason}\n"
+                reasons.setdefault(reason, []).append(f"{name}: `{target.figure}` {_found(line, target)}")
+    for reason, found in reasons.items():
+        yield f"**{', '.join(found)}.** {reason}\n"
 
 
 def main() -> None:
