@@ -21,7 +21,7 @@ ERRORS_OF_AWS = {
     "NonExistentQueue",
 }
 # Where alarms say the first step; a lane's name is filled in there.
-RULES = [ROOT / "cdk" / "alarms" / "lanes.py", ROOT / "cdk" / "alarms" / "outbox.py"]
+RULES = [ROOT / "cdk" / "alarms" / "lanes.py", ROOT / "cdk" / "outbox.py"]
 
 
 def commands_of(page):
