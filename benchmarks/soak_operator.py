@@ -12,8 +12,8 @@ from lanes.message_filter import MessageFilter
 from lanes.operate.dead_letters.listing import DeadLetterFilter
 from lanes.operate.dead_letters.redrive import DeadLetterRun, Task
 from lanes.overrides import Action, Override
+from lanes.testing.calls import Calls
 from lanes.testing.fifo.errors import FifoQueueError
-from lanes.testing.memory import PlainCalls
 from lanes.testing.overrides import MemoryHolds, MemoryOverrides
 from simulator.dead_letters import letter_of
 
@@ -55,7 +55,7 @@ class Operator:
         holds = MemoryHolds(lanes.calls)
         self._overrides = MemoryOverrides(lanes.calls, holds, lanes.scheduler.clock)
         # The operator's calls work, and reach the same table.
-        plain = MemoryHolds(PlainCalls())
+        plain = MemoryHolds(Calls())
         plain.found = holds.found
         self._holds = Holds(plain)
         self._has_prioritized = False

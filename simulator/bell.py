@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from lanes.bell import BODY, HEARTBEAT, LARGEST_BATCH, maximum_concurrency
 from lanes.config import EngineName, Lane
 from lanes.testing.bell import MemoryBell, bell_queue
+from lanes.testing.calls import Calls
 
 from .function import BELL
-from .memory import Calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from greenlet import getcurrent
 
 from lanes.errors import AwsError
-
-from .scheduler import ProcessLost
+from lanes.testing.calls import ProcessKilled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -66,7 +65,7 @@ class SimulatedCall(Generic[T]):
             self._results.append(self._call())
         except AwsError as error:
             self._error = error
-        except ProcessLost:
+        except ProcessKilled:
             return
         for task in self.waiting:
             self._scheduler.resume(task)

@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lanes.message import Message
-
-from .scheduler import START
+from lanes.testing.clock import START
 
 KIND = "work"
 _ID, _DATA = "-the-id-", "-the-data-"

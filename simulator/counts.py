@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from lanes.config import LanesConfig
     from lanes.consumer.records import RawRecord
     from lanes.consumer.settlement import VisibilityChange
+    from lanes.testing.calls import Calls
 
-    from .memory import Calls
     from .parameters import Unknowns
     from .scheduler import Scheduler
 

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from random import Random
 
-    from .memory import Calls
+    from lanes.testing.calls import Calls
+
     from .parameters import Faults, Unknowns
     from .scheduler import Scheduler
 

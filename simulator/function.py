@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 from greenlet import getcurrent
 
 from lanes.mapping.answer import BatchOutcome, failed, read_answer
-from lanes.testing.event import sqs_event
-
-from .scheduler import ProcessLost
+from lanes.testing.calls import ProcessKilled
+from lanes.testing.event import InvocationContext, sqs_event
 
 PER_SLOT = 10
 """
@@ -33,19 +32,6 @@ if TYPE_CHECKING:
 
     from .parameters import Unknowns
     from .scheduler import Scheduler
-
-
-@dataclasses.dataclass(slots=True)
-class InvocationContext:
-    """Lambda's context, on virtual time."""
-
-    scheduler: Scheduler
-    aws_request_id: str
-    deadline: float
-
-    def get_remaining_time_in_millis(self) -> float:
-        """Return the milliseconds until the timeout of the function."""
-        return max(0.0, self.deadline - self.scheduler.now) * 1000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -168,7 +154,7 @@ class SimulatedFunction:
         verdict = failed([message.message_id for message in messages], "process lost")
         try:
             verdict = self._handled(environment, lane, messages)
-        except ProcessLost:
+        except ProcessKilled:
             self.times.lost += 1
         else:
             if environment.deployment == self._deployment:
@@ -184,7 +170,7 @@ class SimulatedFunction:
         self._offer_slot()
 
     def _handled(self, environment: Environment, lane: Lane, messages: Sequence[ReceivedMessage]) -> Verdict:
-        """Let the environment handle the batch; raise `ProcessLost` if it dies before its answer."""
+        """Let the environment handle the batch; raise `ProcessKilled` if it dies before its answer."""
         scheduler = self._scheduler
         self.times.invocations += 1
         self.times.cold_starts += environment.cold
@@ -193,7 +179,7 @@ class SimulatedFunction:
         doom = self._doom(self.times.invoked / self.times.invocations)
         scheduler.ends_at(scheduler.now + min(self._timeout, doom.after))
         context = InvocationContext(
-            scheduler, f"request-{self.times.invocations}", scheduler.now + self._timeout
+            scheduler.clock, seconds=self._timeout, request=f"request-{self.times.invocations}"
         )
         response = environment.handle(sqs_event(self._queue_arn(lane.name), messages), context)
         if doom.before_answer:

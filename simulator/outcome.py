@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from lanes.metrics import Metric
 from lanes.percentile import percentile
+from lanes.testing.clock import START
 
 from .bodies import data_of
 from .cost import cost_of, gb_seconds, sqs_use, times
 from .prices import Item
-from .scheduler import START
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

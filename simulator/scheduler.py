@@ -8,18 +8,14 @@ from typing import TYPE_CHECKING
 
 from greenlet import getcurrent, greenlet
 
+from lanes.testing.calls import ProcessKilled
+from lanes.testing.clock import START
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-START = 1_800_000_000.0
-"""Epoch seconds at which every run begins."""
-
 _NEVER = float("inf")
 _ENDED = float("-inf")
-
-
-class ProcessLost(KeyboardInterrupt):
-    """The execution environment died here; no later code of it takes effect."""
 
 
 class Task(greenlet):  # type: ignore[misc] # greenlet comes without types
@@ -73,7 +69,7 @@ class Scheduler:
         Let time pass in the calling task; only tasks can sleep.
 
         Raises:
-            ProcessLost: the task's end came first. If it sleeps again, this is raised again.
+            ProcessKilled: the task's end came first. If it sleeps again, this is raised again.
 
         """
         task = getcurrent()
@@ -90,7 +86,7 @@ class Scheduler:
         Let time pass in the calling task until `resume` is called for it.
 
         Raises:
-            ProcessLost: the task's end came first.
+            ProcessKilled: the task's end came first.
 
         """
         task, ends_at = getcurrent(), _end_of(getcurrent())
@@ -118,11 +114,11 @@ class Scheduler:
         End the calling task like a killed process: its clean-up code may run, but none of its calls succeeds.
 
         Raises:
-            ProcessLost: always.
+            ProcessKilled: always.
 
         """
         getcurrent().ends_at = _ENDED
-        raise ProcessLost
+        raise ProcessKilled
 
     def ends_at(self, moment: float) -> None:
         """Kill the calling task at that time if it still runs."""

@@ -16,7 +16,11 @@ from lanes.consumer.runtime import Runtime
 from lanes.consumer.signals import Yielded
 from lanes.errors import Unavailable
 from lanes.metrics import Metric
+from lanes.testing.calls import Calls
 from lanes.testing.fifo.settings import LOOK_AHEAD
+from lanes.testing.memory import MemorySlots
+from lanes.testing.silence import Silence
+from simulator.ledger import CountedLedger
 
 from .bell import SimulatedBell
 from .beside import SimulatedBeside
@@ -27,7 +31,6 @@ from .function import BELL, SimulatedFunction
 from .handled import Handled, HandledLog
 from .history import History
 from .mapping import SimulatedMapping
-from .memory import Calls, CountedLedger, MemorySlots
 from .meter import Meter, SlotWatch
 from .parameters import Faults, Unknowns
 from .plain import PlainConsumer, as_published
@@ -40,9 +43,8 @@ if TYPE_CHECKING:
     from lanes.holds import Holds
     from lanes.message import Message
     from lanes.overrides import Overrides
+    from lanes.testing.event import InvocationContext
     from lanes.testing.fifo.queue import FifoQueue
-
-    from .function import InvocationContext
 
 
 REFUSAL = 0.02
@@ -72,7 +74,7 @@ class Tally:
         self.by_lane[lane][metric] += count
 
 
-class EnvironmentTelemetry:
+class EnvironmentTelemetry(Silence):
     """Count the telemetry of one environment in the run's tally."""
 
     def __init__(self, tally: Tally) -> None:
@@ -83,9 +85,6 @@ class EnvironmentTelemetry:
         """Set the lane of the following counts."""
         self._lane = lane
 
-    def event(self, name: str, fields: Mapping[str, Any]) -> None:
-        """Do nothing."""
-
     def problem(self, name: str, /, **fields: Any) -> None:  # noqa: ARG002
         """Count a problem."""
         self._tally.problems[name] += 1
@@ -93,12 +92,6 @@ class EnvironmentTelemetry:
     def count(self, metric: str, value: float = 1) -> None:
         """Add to a count."""
         self._tally.add(self._lane, str(metric), int(value))
-
-    def milliseconds(self, metric: str, value: float) -> None:
-        """Do nothing."""
-
-    def end(self) -> None:
-        """Do nothing."""
 
 
 class SimulatedLanes:

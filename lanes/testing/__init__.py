@@ -10,16 +10,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lanes.testing.calls import ProcessKilled as ProcessKilled
     from lanes.testing.clock import FakeClock as FakeClock
     from lanes.testing.in_memory import InMemoryLanes as InMemoryLanes
-    from lanes.testing.invocations import ProcessKilled as ProcessKilled
     from lanes.testing.runs import NeverIdleError as NeverIdleError
 
 HOMES = {
     "FakeClock": "lanes.testing.clock",
     "InMemoryLanes": "lanes.testing.in_memory",
     "NeverIdleError": "lanes.testing.runs",
-    "ProcessKilled": "lanes.testing.invocations",
+    "ProcessKilled": "lanes.testing.calls",
 }
 
 __all__ = [  # noqa: PLE0604 - the names are the keys of the table above

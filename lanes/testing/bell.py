@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lanes.config import LanesConfig
-    from lanes.testing.memory import Calls
+    from lanes.testing.calls import Calls
 
 BELL = "bell"
 """The name of its queue."""

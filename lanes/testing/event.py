@@ -1,4 +1,4 @@
-"""The Lambda event of a batch, as an event source mapping sends it."""
+"""The Lambda event of a batch, as an event source mapping sends it, and the context of its invocation."""
 
 from __future__ import annotations
 
@@ -8,9 +8,46 @@ from typing import TYPE_CHECKING, Any
 from lanes.mapping.event import sqs_record
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from lanes.testing.fifo.message import ReceivedMessage
+
+
+def _never() -> bool:
+    return False
+
+
+class InvocationContext:
+    """
+    Lambda's context.
+
+    Args:
+        clock: returns the time in epoch seconds.
+        seconds: until the function is ended.
+        request: the id of the invocation.
+        is_cut_short: whether there is no time left already.
+
+    """
+
+    __slots__ = ("_is_cut_short", "aws_request_id", "clock", "deadline")
+
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        *,
+        seconds: float,
+        request: str,
+        is_cut_short: Callable[[], bool] = _never,
+    ) -> None:
+        self.clock = clock
+        self._is_cut_short = is_cut_short
+        self.deadline = clock() + seconds
+        self.aws_request_id = request
+
+    def get_remaining_time_in_millis(self) -> float:
+        """Return the milliseconds until the function is ended."""
+        return 0.0 if self._is_cut_short() else max(0.0, self.deadline - self.clock()) * 1000
+
 
 QUEUE_ARN = "arn:aws:sqs:eu-central-1:123456789012:{}.fifo"
 

@@ -10,7 +10,7 @@ from lanes.runs import Chunk, Counts, End, Head, Mark
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from lanes.testing.memory import Calls
+    from lanes.testing.calls import Calls
 
 
 class MemoryRuns:

@@ -16,9 +16,10 @@ from lanes.outbox.outbox import Outbox
 from lanes.producer import Pacing, Producer
 from lanes.producer.outgoing import SendEntry
 from lanes.testing import matching
+from lanes.testing.calls import Calls
 from lanes.testing.clock import FakeClock
 from lanes.testing.entry_point import Environment
-from lanes.testing.invocations import Invocations, KillableCalls
+from lanes.testing.invocations import Invocations
 from lanes.testing.journal import Journal
 from lanes.testing.later import MemoryLater
 from lanes.testing.mappings import Mappings
@@ -102,7 +103,7 @@ class InMemoryLanes:
         self._entry_point: EntryPoint | None = None
         self._random = Random(seed)  # noqa: S311 - the jitter of tests
         self._raw_numbers = itertools.count(1)
-        calls = KillableCalls()
+        calls = Calls()
         self._stack = MemoryStack(self.config, self.clock, calls, self.journal)
         self.deployment = self._stack.deployment
         queues = self._stack.queues.live
@@ -390,7 +391,7 @@ class InMemoryLanes:
     def _known(self, lane: str | None) -> str | None:
         return lane if lane is None else self.config.lane(lane).name
 
-    def _new_source(self, calls: KillableCalls) -> Source:
+    def _new_source(self, calls: Calls) -> Source:
         queues = self._stack.queues.live
         if self.config.consumer.engine is EngineName.PULL:
             return Rings(bell=self._stack.bell, queues=queues, invocations=self._invocations)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lanes.consumer.calls import failures_in
@@ -13,7 +11,8 @@ from lanes.consumer.signals import Yielded, deciding, is_attempt
 from lanes.errors import Unavailable
 from lanes.mapping.answer import read_answer
 from lanes.mapping.rules import handled
-from lanes.testing.event import QUEUE_ARN, sqs_event
+from lanes.testing.calls import Calls, ProcessKilled
+from lanes.testing.event import QUEUE_ARN, InvocationContext, sqs_event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,47 +28,6 @@ if TYPE_CHECKING:
 
 INVOCATION = 0.02
 """Seconds of an invocation beside its handlers."""
-
-
-class ProcessKilled(KeyboardInterrupt):
-    """
-    The process of the function ends here, as by Lambda's timeout or for want of memory; a handler may raise it.
-
-    Not an `Exception`, so that a handler's own `except Exception` lets it pass.
-    """
-
-
-class KillableCalls:
-    """
-    The calls of one process: once it is killed, its calls have no effect.
-
-    Before each call, other processes do `meanwhile`.
-    """
-
-    def __init__(self) -> None:
-        self.killed = False
-        self.meanwhile: Callable[[], None] = lambda: None
-
-    def make(self, operation: str) -> contextlib.AbstractContextManager[None]:  # noqa: ARG002
-        """Let the call pass, unless the process was killed."""
-        if self.killed:
-            raise ProcessKilled
-        self.meanwhile()
-        return contextlib.nullcontext()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InvocationContext:
-    """Lambda's context, with a deadline on the test's clock."""
-
-    clock: FakeClock
-    aws_request_id: str
-    deadline: float
-    is_cut_short: Callable[[], bool]
-
-    def get_remaining_time_in_millis(self) -> float:
-        """Return the milliseconds until the function is ended."""
-        return 0.0 if self.is_cut_short() else max(0.0, self.deadline - self.clock.now) * 1000
 
 
 class Source(Protocol):
@@ -109,7 +67,7 @@ class Invocations:
         settings: ConsumerSettings,
         clock: FakeClock,
         journal: Journal,
-        calls: KillableCalls,
+        calls: Calls,
         handler_time: timedelta,
         new_environment: Callable[[], Environment],
     ) -> None:
@@ -148,14 +106,13 @@ class Invocations:
         environment = self._warm.pop() if self._warm else self._new_environment()
         self.total += 1
         self._clock.advance(INVOCATION)
-        deadline = self._clock.now + self._timeout
         context = InvocationContext(
-            clock=self._clock,
-            aws_request_id=f"request-{next(self._requests)}",
-            deadline=deadline,
+            self._clock,
+            seconds=self._timeout,
+            request=f"request-{next(self._requests)}",
             is_cut_short=lambda: not self._is_handling and until(),
         )
-        self._deadlines.append(deadline)
+        self._deadlines.append(context.deadline)
         try:
             answer = environment.handle(sqs_event(QUEUE_ARN.format(queue), messages), context)
         except ProcessKilled:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.events import Count, Event
 from lanes.testing.entries import DeadLettered, Failed, Handled, Sent, message_of
+from lanes.testing.silence import Silence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from lanes.testing.clock import FakeClock
 
 
-class Journal:
+class Journal(Silence):
     """
     Lists messages in the order of their events; it serves as the consumer's telemetry.
 
@@ -65,9 +66,6 @@ class Journal:
         """Remove a message from `waiting`."""
         self.waiting.pop(message_id, None)
 
-    def begin(self, lane: str, context: Any) -> None:
-        """Do nothing."""
-
     def event(self, name: str, fields: Mapping[str, Any]) -> None:
         """Add a handled or dead-lettered message, or count a yield."""
         if name == Event.MESSAGE_HANDLED:
@@ -89,15 +87,6 @@ class Journal:
         """Add an error that the consumer handled by itself; failures of handlers are in `failed`."""
         if name != Event.HANDLER_FAILED:
             self.problems.append(name)
-
-    def count(self, metric: str, value: float = 1) -> None:
-        """Do nothing."""
-
-    def milliseconds(self, metric: str, value: float) -> None:
-        """Do nothing."""
-
-    def end(self) -> None:
-        """Do nothing."""
 
     def _note_dead_lettered(self, fields: Mapping[str, Any]) -> None:
         # The consumer took it out of its lane, even if its process is killed before it answers.

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
     from lanes.config import Lane, LanesConfig
     from lanes.mapping.rules import Batch
+    from lanes.testing.calls import Calls
     from lanes.testing.clock import FakeClock
     from lanes.testing.fifo.message import ReceivedMessage
     from lanes.testing.fifo.queue import FifoQueue
-    from lanes.testing.invocations import Invocations, KillableCalls
+    from lanes.testing.invocations import Invocations
     from lanes.testing.journal import Journal
 
 
@@ -50,7 +51,7 @@ class Mappings:
         queues: Mapping[str, FifoQueue],
         clock: FakeClock,
         journal: Journal,
-        calls: KillableCalls,
+        calls: Calls,
         invocations: Invocations,
     ) -> None:
         self._config = config
@@ -64,7 +65,7 @@ class Mappings:
         }
         self._running: list[tuple[Lane, Sequence[ReceivedMessage]]] = []
         self._outside = contextvars.copy_context()
-        calls.meanwhile = self._receive
+        calls.takes = lambda _operation: self._receive()
         invocations.after_handler = self._run_beside
 
     def step(self, *, until: Callable[[], bool]) -> bool:  # noqa: ARG002 - a batch is not cut short

@@ -6,9 +6,9 @@ import bisect
 import dataclasses
 import itertools
 from collections import defaultdict
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from lanes.consumer.engines.presence import Presence, PresenceSnapshot
 from lanes.consumer.ledger import Claim, Effect, Entry
@@ -21,29 +21,14 @@ from lanes.testing.fifo.settings import FifoSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from contextlib import AbstractContextManager
 
     from lanes.config import LanesConfig
     from lanes.consumer.settlement import DeadLetterNote, VisibilityChange
+    from lanes.testing.calls import Calls
 
 
 LONG_AGO = 3_600.0
 """Seconds after which ended parkings are dropped: no reader asks for them."""
-
-
-class Calls(Protocol):
-    """Intercepts each call that would go to AWS, to count, delay or break it."""
-
-    def make(self, operation: str) -> AbstractContextManager[None]:
-        """Intercept one call, which is made inside."""
-
-
-class PlainCalls:
-    """Calls that always succeed at once."""
-
-    def make(self, operation: str) -> AbstractContextManager[None]:  # noqa: ARG002
-        """Let the call pass."""
-        return nullcontext()
 
 
 class MemoryQueues:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from lanes.holds import Hold
     from lanes.overrides import Cancelled, GroupRedirect, Override
-    from lanes.testing.memory import Calls
+    from lanes.testing.calls import Calls
 
 
 OVERRIDES_READ = "GetItem overrides"

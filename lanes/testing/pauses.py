@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lanes.testing.memory import Calls
+    from lanes.testing.calls import Calls
 
 PAUSES_READ = "GetItem pauses"
 """The call that a slot makes every few seconds, whatever it handles meanwhile."""

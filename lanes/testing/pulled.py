@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
     from lanes.config import LanesConfig
     from lanes.consumer.records import RawRecord
+    from lanes.testing.calls import Calls
     from lanes.testing.clock import FakeClock
     from lanes.testing.journal import Journal
-    from lanes.testing.memory import Calls
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""Telemetry without a receiver, for tests and benchmarks of the consumer alone."""
+"""Telemetry without a receiver: for the consumer alone, and for receivers of some of its reports."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Silence:
     def count(self, metric: Metric | str, value: float = 1) -> None:
         """Do nothing."""
 
-    def milliseconds(self, metric: Metric, value: float) -> None:
+    def milliseconds(self, metric: Metric | str, value: float) -> None:
         """Do nothing."""
 
     def end(self) -> None:

@@ -9,8 +9,9 @@ from lanes.config.deployment import Deployment, LaneQueues
 from lanes.consumer.runtime import Runtime
 from lanes.holds import Holds
 from lanes.testing.bell import BELL, MemoryBell, bell_queue
+from lanes.testing.calls import Calls
 from lanes.testing.followed import MemoryRuns
-from lanes.testing.memory import MemoryLedger, MemoryQueues, MemorySlots, PlainCalls
+from lanes.testing.memory import MemoryLedger, MemoryQueues, MemorySlots
 from lanes.testing.overrides import MemoryHolds, MemoryOverrides
 from lanes.testing.pulled import InLine, PulledQueues
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from lanes.consumer.telemetry import Telemetry
     from lanes.testing.clock import FakeClock
     from lanes.testing.journal import Journal
-    from lanes.testing.memory import Calls
 
 LAST_RESORT = 1000
 """maxReceiveCount of the lanes' queues, as the stack sets it."""
@@ -55,14 +55,14 @@ class MemoryStack:
         holds = MemoryHolds(calls)
         self._holds = Holds(holds)
         self._overrides = MemoryOverrides(calls, holds, clock)
-        self.runs = MemoryRuns(PlainCalls(), clock)
+        self.runs = MemoryRuns(Calls(), clock)
         self._followed = self.runs.within(calls)
 
     def new_bell(self, calls: Calls | None = None) -> MemoryBell | None:
         """Return the bell as a new process uses it, a sender's by default; None in the mapped engine."""
         if self.deployment.bell is None:
             return None
-        return MemoryBell(self.bell, self.deployment.config, self._clock, calls or PlainCalls())
+        return MemoryBell(self.bell, self.deployment.config, self._clock, calls or Calls())
 
     def runtime(self, telemetry: Telemetry, random: Random) -> Runtime:
         """Return the runtime of a new process's consumer."""

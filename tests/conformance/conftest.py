@@ -4,16 +4,17 @@ import boto3
 import pytest
 from moto import mock_aws
 
+from lanes.testing.clock import FakeClock
 from lanes.testing.fifo.settings import GroupOrder
 from local.corrections import sqs as corrections
-from tests.conformance.subjects import BotoSubject, Clock, ModelSubject, SimulatedSubject
+from tests.conformance.subjects import BotoSubject, ModelSubject, SimulatedSubject
 
 
 @pytest.fixture
 def clock():
     """A test clock that the corrected queues go by."""
     corrections.install()
-    clock = Clock()
+    clock = FakeClock()
     corrections.set_clock(clock)
     yield clock
     corrections.set_clock(None)

@@ -8,6 +8,8 @@ from random import Random
 from botocore.exceptions import ClientError
 
 from lanes.config import LanesConfig
+from lanes.testing.calls import Calls
+from lanes.testing.clock import FakeClock
 from lanes.testing.fifo.errors import (
     AttemptOverError,
     DeduplicationIdMissingError,
@@ -21,7 +23,6 @@ from lanes.testing.fifo.errors import (
 from lanes.testing.fifo.queue import FifoQueue
 from lanes.testing.fifo.settings import FifoSettings, GroupOrder
 from simulator.counts import ApproximateQueues
-from simulator.memory import Calls
 from simulator.parameters import Unknowns
 from simulator.scheduler import Scheduler
 
@@ -64,27 +65,12 @@ class Sent:
     sequence_number: int
 
 
-class Clock:
-    """Time that moves when told to."""
-
-    def __init__(self, now=1_800_000_000.0):
-        self.now = now
-
-    def __call__(self):
-        """Return the time."""
-        return self.now
-
-    def advance(self, seconds):
-        """Let time pass."""
-        self.now += seconds
-
-
 class ModelSubject:
     """The model itself."""
 
     def __init__(self, order=GroupOrder.OLDEST):
         self._order = order
-        self.clock = Clock()
+        self.clock = FakeClock()
         self._ids = itertools.count()
         self._dead = FifoQueue(self.clock, name="dead.fifo", handle_prefix="d.")
         self._queue = FifoQueue(

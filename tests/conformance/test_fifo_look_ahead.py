@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
+from lanes.testing.clock import FakeClock
 from lanes.testing.fifo.queue import FifoQueue
 from lanes.testing.fifo.settings import FifoSettings
-from tests.conformance.subjects import Clock
 
 
 def queue_of(clock, **settings):
@@ -27,7 +27,7 @@ def received_groups(queue, maximum=10):
 
 def test_a_backlog_of_one_blocked_group_hides_the_groups_behind_it():
     """Only the first messages of the queue are searched for groups."""
-    queue = queue_of(Clock(), look_ahead=3)
+    queue = queue_of(FakeClock(), look_ahead=3)
     fill(queue, "A", "A", "A", "B")
     first = received_groups(queue, 1)
 
@@ -37,7 +37,7 @@ def test_a_backlog_of_one_blocked_group_hides_the_groups_behind_it():
 
 def test_each_delete_lets_the_look_ahead_reach_one_message_further():
     """What was hidden is found once there is room."""
-    queue = queue_of(Clock(), look_ahead=3)
+    queue = queue_of(FakeClock(), look_ahead=3)
     fill(queue, "A", "A", "A", "B")
     (message,) = queue.receive(1)
     queue.delete(message.receipt_handle)
@@ -47,7 +47,7 @@ def test_each_delete_lets_the_look_ahead_reach_one_message_further():
 
 def test_no_more_than_the_look_ahead_is_ever_in_flight():
     """The limit of messages in flight gives an empty answer and no error."""
-    queue = queue_of(Clock(), look_ahead=4)
+    queue = queue_of(FakeClock(), look_ahead=4)
     fill(queue, *(f"group-{number}" for number in range(9)))
 
     assert len(queue.receive(10)) == 4
@@ -57,7 +57,7 @@ def test_no_more_than_the_look_ahead_is_ever_in_flight():
 
 def test_a_larger_look_ahead_acts_at_once():
     """Raising the parameter finds what was hidden."""
-    queue = queue_of(Clock(), look_ahead=1)
+    queue = queue_of(FakeClock(), look_ahead=1)
     fill(queue, "A", "B")
     queue.receive(1)
     queue.settings = FifoSettings(look_ahead=2)
@@ -67,7 +67,7 @@ def test_a_larger_look_ahead_acts_at_once():
 
 def test_the_next_event_is_the_earliest_end_of_a_visibility_or_a_delay():
     """Deleted and changed messages do not count."""
-    clock = Clock()
+    clock = FakeClock()
     queue = queue_of(clock, visibility_timeout=timedelta(seconds=30))
     before = queue.next_event_at()
     fill(queue, "A", "B", "C")
@@ -85,7 +85,7 @@ def test_the_next_event_is_the_earliest_end_of_a_visibility_or_a_delay():
 
 def test_nothing_is_receivable_while_all_groups_are_blocked():
     """Visible messages of blocked groups do not make the queue receivable."""
-    queue = queue_of(Clock())
+    queue = queue_of(FakeClock())
     fill(queue, "A", "A")
     (message,) = queue.receive(1)
     blocked = queue.is_receivable()
@@ -97,7 +97,7 @@ def test_nothing_is_receivable_while_all_groups_are_blocked():
 
 def test_messages_in_front_of_those_in_flight_are_not_blocked():
     """Only the messages behind one of their group in flight are counted."""
-    queue = queue_of(Clock())
+    queue = queue_of(FakeClock())
     fill(queue, "A", "A", "A", "B", "B")
     first, _ = queue.receive(2)
     all_behind = queue.blocked()
@@ -112,15 +112,15 @@ def test_messages_in_front_of_those_in_flight_are_not_blocked():
 def test_a_receive_asks_for_one_to_ten(maximum):
     """Other numbers are a mistake of the caller."""
     with pytest.raises(ValueError, match="1 to 10"):
-        queue_of(Clock()).receive(maximum)
+        queue_of(FakeClock()).receive(maximum)
 
 
 def test_a_clock_that_runs_backwards_stands_still():
     """No message is sent before an earlier one."""
-    clock = Clock()
+    clock = FakeClock()
     queue = queue_of(clock, retention=timedelta(seconds=60))
     fill(queue, "A")
-    clock.advance(-1000)
+    clock.now -= 1000
     fill(queue, "B")
     first, second = queue.receive(2)
 

@@ -7,10 +7,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from lanes.testing.clock import FakeClock
 from lanes.testing.fifo.errors import FifoQueueError
 from lanes.testing.fifo.queue import FifoQueue
 from lanes.testing.fifo.settings import FifoSettings, GroupOrder
-from tests.conformance.subjects import Clock
 
 RETENTION_SECONDS = 500
 GROUPS = st.sampled_from("ABCD")
@@ -69,7 +69,7 @@ class FifoMachine(RuleBasedStateMachine):
 
     def __init__(self):
         super().__init__()
-        self.clock = Clock()
+        self.clock = FakeClock()
         self.sent = 0
         self.gone = set()
         self.remembered = {}

@@ -4,8 +4,9 @@ from random import Random
 
 import pytest
 
+from lanes.testing.calls import ProcessKilled
 from tests.support.dead_letters import Killed
-from tests.support.memory import ProcessLost, aws_error
+from tests.support.memory import aws_error
 from tests.support.overriding import HOLDS, Overridden
 
 SLOTS = [1, 3]
@@ -73,7 +74,9 @@ def test_an_environment_that_read_the_overrides_before_handles_none_of_the_group
 def test_the_hold_outlives_a_crash_between_it_and_its_dead_letter():
     """Whoever gets the message next gives it up with the reason that was written down."""
     scenario = held_scenario("dead")
-    scenario.break_once(lambda operation: operation == "TransactWriteItems", ProcessLost(), after_effect=True)
+    scenario.break_once(
+        lambda operation: operation == "TransactWriteItems", ProcessKilled(), after_effect=True
+    )
 
     scenario.drain()
 
@@ -196,7 +199,7 @@ def test_no_gap_opens_while_messages_keep_coming(seed):
 
 @pytest.mark.parametrize("operation", ["TransactWriteItems", "UpdateItem", "SendMessage", "BatchGetItem"])
 @pytest.mark.parametrize("after_effect", [False, True])
-@pytest.mark.parametrize("error", [ProcessLost, aws_error])
+@pytest.mark.parametrize("error", [ProcessKilled, aws_error])
 def test_any_call_may_fail(operation, after_effect, error):
     """Once each, before or after it took effect."""
     scenario = held_scenario(batch_size=2)
@@ -216,7 +219,9 @@ def test_a_message_with_a_group_held_behind_it_is_a_dead_letter_even_if_it_was_c
     scenario = Overridden(HOLDS)
     scenario.send("MAIN", "m0", "fail")
     scenario.send("MAIN", "m1")
-    scenario.break_once(lambda operation: operation == "TransactWriteItems", ProcessLost(), after_effect=True)
+    scenario.break_once(
+        lambda operation: operation == "TransactWriteItems", ProcessKilled(), after_effect=True
+    )
     while not scenario.crashes:
         scenario.step("MAIN")
         scenario.world.clock.advance(5)

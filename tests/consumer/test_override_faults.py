@@ -12,8 +12,8 @@ import pytest
 from lanes.errors import AwsError
 from lanes.events import Event
 from lanes.metrics import Metric
+from lanes.testing.calls import ProcessKilled
 from tests.contract.test_c1_faults import CRASHED, CRASHED_AFTER, REFUSED, UNANSWERED, UNFORESEEN, _break
-from tests.support.memory import ProcessLost
 from tests.support.overriding import Overridden
 
 CANCELLED = {"c1", "c2"}
@@ -62,8 +62,8 @@ def _redrive(scenario):
     """Redrive as an operator does: what failed or was killed is started again."""
     try:
         scenario.redrive()
-    except (AwsError, RuntimeError, ProcessLost):
-        scenario.world.calls.lost = False
+    except (AwsError, RuntimeError, ProcessKilled):
+        scenario.world.calls.killed = False
         scenario.redrive()
 
 

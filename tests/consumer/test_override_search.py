@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from tests.support.memory import ProcessLost
+from lanes.testing.calls import ProcessKilled
 from tests.support.overriding import Overridden
 
 LANES = ("HIGH", "MEDIUM", "MAIN")
@@ -75,7 +75,7 @@ class Operated(RuleBasedStateMachine):
         """The environment that makes the call after so many others dies at it."""
         left = iter(range(calls))
         self.scenario.break_once(
-            lambda _operation: next(left, None) is None, ProcessLost(), after_effect=after_effect
+            lambda _operation: next(left, None) is None, ProcessKilled(), after_effect=after_effect
         )
 
     @rule(seconds=st.sampled_from([0.5, 3, 7, 20, 181]))
@@ -87,7 +87,7 @@ class Operated(RuleBasedStateMachine):
             return
         scenario = self.scenario
         scenario.world.calls.break_if = scenario.world.calls.lose_if = lambda _operation, _position: None
-        scenario.world.calls.lost = False
+        scenario.world.calls.killed = False
         scenario.drain()
         while any(scenario.letters(lane) for lane in LANES) or scenario.world.hold_store.found:
             for lane in LANES:

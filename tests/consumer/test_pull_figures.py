@@ -8,9 +8,9 @@ from lanes.config.deployment import Deployment
 from lanes.consumer import Consumer
 from lanes.consumer.runtime import Runtime
 from lanes.consumer.telemetry import REPORTS_EVERY
-from lanes.testing.event import sqs_event
+from lanes.testing.event import InvocationContext, sqs_event
 from lanes.testing.fifo.queue import FifoQueue
-from tests.support.memory import FakeContext, Recorder, World
+from tests.support.memory import Recorder, World
 
 
 class AtOnce:
@@ -78,7 +78,7 @@ def rung(world, handler):
     )
     consumer.handler("work")(handler)
     event = sqs_event("arn:aws:sqs:us-east-1:1:bell.fifo", bell.receive(1))
-    consumer.handle(event, FakeContext(world.clock, seconds=900, request="r"))
+    consumer.handle(event, InvocationContext(world.clock, seconds=900, request="r"))
     return telemetry
 
 

@@ -7,9 +7,10 @@ slots. It runs once to count its calls, then once for each call and each kind of
 
 import pytest
 
+from lanes.testing.calls import ProcessKilled
 from lanes.testing.overrides import OVERRIDES_READ
 from lanes.testing.pulled import InLine
-from tests.support.memory import Late, ProcessLost, aws_error
+from tests.support.memory import Late, aws_error
 from tests.support.scenario import Scenario
 
 MAX_ATTEMPTS = 3
@@ -68,8 +69,8 @@ def _break(calls, position, fault):
         REFUSED: aws_error(),
         UNANSWERED: aws_error(),
         UNFORESEEN: RuntimeError("unforeseen"),
-        CRASHED: ProcessLost(),
-        CRASHED_AFTER: ProcessLost(),
+        CRASHED: ProcessKilled(),
+        CRASHED_AFTER: ProcessKilled(),
     }[fault]
     found = lambda _operation, at: error if at == position else None  # noqa: E731 - one of two hooks gets it
     if fault in (UNANSWERED, CRASHED_AFTER):

@@ -6,8 +6,9 @@ from lanes.config import LanesConfig
 from lanes.config.lane_tables import LONG_PARKING
 from lanes.consumer.ledger import Park
 from lanes.metrics import Metric
+from lanes.testing.calls import ProcessKilled
 from simulator.simulated_lanes import SimulatedLanes
-from tests.support.memory import ProcessLost, aws_error
+from tests.support.memory import aws_error
 from tests.support.scenario import Scenario
 
 SECONDS = 1.0
@@ -126,7 +127,7 @@ def test_a_waker_that_dies_leaves_them_parked_at_worst(operation, after_effect):
     """Before, between and after its two steps."""
     scenario, (held,) = yielded_behind_high()
     scenario.break_once(
-        lambda name: name == operation and bool(scenario.done), ProcessLost(), after_effect=after_effect
+        lambda name: name == operation and bool(scenario.done), ProcessKilled(), after_effect=after_effect
     )
 
     scenario.invoke("HIGH", held)

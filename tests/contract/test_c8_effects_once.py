@@ -5,7 +5,8 @@ from datetime import timedelta
 import pytest
 
 from lanes import Message
-from tests.support.memory import ProcessLost, aws_error
+from lanes.testing.calls import ProcessKilled
+from tests.support.memory import aws_error
 from tests.support.scenario import Scenario
 
 IDEMPOTENT = {"consumer": {"idempotency": True}}
@@ -303,7 +304,7 @@ def test_a_crash_between_the_effect_and_its_note_counts_as_one_attempt(engine):
     """What the handler did can't be known, so it runs once more: at least once is all that can be had then."""
     scenario = Scenario(IDEMPOTENT, engine=engine)
     scenario.send("HIGH", "a")
-    scenario.break_once(lambda _operation: bool(scenario.done), ProcessLost())
+    scenario.break_once(lambda _operation: bool(scenario.done), ProcessKilled())
 
     scenario.drain()
 

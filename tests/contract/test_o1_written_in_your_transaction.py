@@ -26,8 +26,8 @@ from lanes.outbox.dynamodb.item import LARGEST_ITEM_BYTES, RESERVED_BYTES, item_
 from lanes.outbox.dynamodb.table import create_table
 from lanes.outbox.entry import EntryState
 from lanes.outbox.sql.schema import row_of
+from lanes.testing.clock import START
 from lanes.trace_context import continuing_trace
-from tests.support.outbox import START
 from tests.support.outbox_relay import Run
 from tests.support.sending import make_deployment
 

@@ -11,7 +11,8 @@ from benchmarks.outbox_claims import dynamodb_costs, postgresql_costs
 from lanes.config import LanesConfig
 from lanes.outbox.entry import EntryState
 from lanes.outbox.rules import lane_shares
-from tests.support.outbox import START, new_outbox
+from lanes.testing.clock import START
+from tests.support.outbox import new_outbox
 from tests.support.outbox_bench import Bench
 
 CONFIG = LanesConfig()

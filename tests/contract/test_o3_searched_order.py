@@ -22,7 +22,8 @@ from lanes.outbox.relay import Relay, RelayContext
 from lanes.outbox.rules import Choice
 from lanes.outbox.sql import store as sql_store
 from lanes.outbox.sql import writing
-from tests.support.outbox import Clock, SqlSubject, new_outbox, publisher
+from lanes.testing.clock import FakeClock
+from tests.support.outbox import SqlSubject, new_outbox, publisher
 from tests.support.sending import ACCEPT, LEAVE_OUT, LOSE_CALL, REFUSE
 
 SEEDS = {"sqlite": 40, "postgresql": 4, "dynamodb": 4}
@@ -142,7 +143,7 @@ class Search:
 
     def _messages(self, group):
         """Give the outbox of a server, and messages for it."""
-        clock = Clock(self.clock() + self.chance.uniform(-5, 5))
+        clock = FakeClock(self.clock() + self.chance.uniform(-5, 5))
         outbox = new_outbox(CONFIG, clock, sql=getattr(self.subject, "tables", None))
         messages = [
             Message(kind="k", data=None, group=group, priority=self.chance.choice([-100, 0, 1, 100]))

@@ -13,7 +13,8 @@ from lanes.errors import InvalidMessageError
 from lanes.message import Message
 from lanes.outbox import EntryFilter, EntryState, Operator
 from lanes.outbox.entry import LATEST
-from tests.support.outbox import START, Clock, SqlSubject, new_outbox
+from lanes.testing.clock import START, FakeClock
+from tests.support.outbox import SqlSubject, new_outbox
 from tests.support.outbox_relay import Run
 from tests.support.sending import ACCEPT, REFUSE
 
@@ -86,7 +87,7 @@ def test_a_due_entry_waits_for_the_failing_head_of_its_group(subject, clock):
 
 def test_only_the_clock_of_the_relay_decides(run):
     """A writer with a clock of tomorrow takes the time for one that is over."""
-    ahead = new_outbox(run.config, Clock(START + 86_400))
+    ahead = new_outbox(run.config, FakeClock(START + 86_400))
     at = datetime.fromtimestamp(START, UTC) + timedelta(hours=1)
     run.subject.write(
         ahead.prepare("k", None, id="a", not_before=at.astimezone(timezone(timedelta(hours=9))))

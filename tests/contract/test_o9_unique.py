@@ -19,7 +19,8 @@ from lanes.outbox import EntryFilter, EntryState, Operator
 from lanes.outbox.dynamodb.transaction import OutboxTransaction
 from lanes.outbox.rules import lane_shares
 from lanes.outbox.sql.bridges import sqlite3_transaction
-from tests.support.outbox import Clock, SqlSubject, new_outbox
+from lanes.testing.clock import FakeClock
+from tests.support.outbox import SqlSubject, new_outbox
 from tests.support.outbox_bench import published
 from tests.support.outbox_relay import Run
 from tests.support.sending import ACCEPT, REFUSE
@@ -365,7 +366,7 @@ def test_a_lost_answer_to_a_commit_writes_nothing_twice(dynamodb_subject, clock,
 
 def test_one_transaction_has_a_key_once(dynamodb_subject, clock):
     """DynamoDB takes one action for an item."""
-    transaction = Writer(dynamodb_subject, Clock()).transaction()
+    transaction = Writer(dynamodb_subject, FakeClock()).transaction()
     transaction.add("k", None, id="a", unique=KEY)
     with pytest.raises(DuplicateEntryError):
         transaction.add("k", None, id="b", unique=KEY)

@@ -21,11 +21,11 @@ from lanes.message import LARGEST_BODY_BYTES, Message
 from lanes.priority import Priority, processing_priority
 from lanes.producer import Pacing, PartialSendError, Producer, RefusedMessagesError
 from lanes.retries import RetryPolicy
+from lanes.testing.clock import FakeClock
 from tests.support.sending import (
     ACCEPT,
     REFUSE,
     THROTTLE,
-    FakeClock,
     FakeSqs,
     make_deployment,
     make_producer,
@@ -168,7 +168,7 @@ def test_messages_kept_back_by_a_throttle_are_sent_although_its_message_was_give
     busy, clock = iter([THROTTLE]), FakeClock()
     sqs = FakeSqs(lambda _: next(busy, ACCEPT))
     pacing = Pacing(
-        retries=RetryPolicy(give_up_after=timedelta(0)), clock=clock, pause=clock.pause, max_concurrency=1
+        retries=RetryPolicy(give_up_after=timedelta(0)), clock=clock, pause=clock.advance, max_concurrency=1
     )
     large = "x" * (LARGEST_BODY_BYTES // 2)
     given = [Message(kind="k", id=group, data=large, group=group) for group in "abc"]
@@ -202,7 +202,7 @@ def test_an_interrupt_of_the_waiting_caller_waits_for_the_calls_on_their_way():
 
     sqs = Slow()
     producer = Producer(
-        deployment=make_deployment(), sqs=sqs, pacing=Pacing(clock=interrupted_clock, pause=clock.pause)
+        deployment=make_deployment(), sqs=sqs, pacing=Pacing(clock=interrupted_clock, pause=clock.advance)
     )
     with pytest.raises(KeyboardInterrupt) as caught:
         producer.send_many(messages(map(str, range(20))), concurrency=2)

@@ -11,13 +11,13 @@ from lanes.errors import AwsError, RunError
 from lanes.message_filter import MessageFilter
 from lanes.overrides import Action, Override
 from lanes.runs import Counts, Mark, State
+from lanes.testing.calls import ProcessKilled
 from spark_jobs import files, following, worker_calls
 from spark_jobs.following import SharedSeal
 from spark_jobs.plan import WritePlan
 from spark_jobs.sending.record import RowCounts
 from spark_jobs.source import LanesWriter, RowsSent
 from tests.support.followed import FAULTS, KIND, NAME, OVER, Followed
-from tests.support.memory import ProcessLost
 
 BAD = {"id": 1.5}
 
@@ -67,8 +67,8 @@ class Bulk(Followed):
         run = ["--run", NAME, "--manifest", str(self.folder / "runs")]
         try:
             return files.main([str(file), *self._arguments, *run, *follow, *more])
-        except ProcessLost:
-            self.world.calls.lost = False
+        except ProcessKilled:
+            self.world.calls.killed = False
             return None
 
 

@@ -23,10 +23,11 @@ from lanes.consumer.runtime import Runtime
 from lanes.operate.dead_letters.listing import WITHOUT_NOTE
 from lanes.producer import Pacing
 from lanes.testing import InMemoryLanes
+from lanes.testing.clock import FakeClock
 from local.server import AwsServer
 from tests.docs.conftest import ROOT
 from tests.support.memory import World
-from tests.support.sending import REFUSE, FakeClock, FakeSqs, make_deployment, queue_url
+from tests.support.sending import REFUSE, FakeSqs, make_deployment, queue_url
 
 QUEUE = {"FifoQueue": "true", "DeduplicationScope": "messageGroup"}
 QUEUE |= {"FifoThroughputLimit": "perMessageGroupId"}
@@ -36,7 +37,7 @@ def producer(sqs, **fields):
     """Give a producer into lanes in memory."""
     clock = FakeClock()
     return Producer(
-        deployment=make_deployment(), sqs=sqs, pacing=Pacing(clock=clock, pause=clock.pause), **fields
+        deployment=make_deployment(), sqs=sqs, pacing=Pacing(clock=clock, pause=clock.advance), **fields
     )
 
 

@@ -7,8 +7,9 @@ import pytest
 
 from lanes import Producer
 from lanes.producer import Pacing
+from lanes.testing.clock import FakeClock
 from tests.support.memory import World
-from tests.support.sending import FakeClock, FakeSqs, make_deployment, queue_url
+from tests.support.sending import FakeSqs, make_deployment, queue_url
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 TRACEPARENT = f"00-{TRACE}-00f067aa0ba902b7-01"
@@ -19,7 +20,9 @@ def deliver(example, data):
     world = World()
     world.consumer._handlers = example.consumer._handlers
     sqs, clock = FakeSqs(), FakeClock()
-    producer = Producer(deployment=make_deployment(), sqs=sqs, pacing=Pacing(clock=clock, pause=clock.pause))
+    producer = Producer(
+        deployment=make_deployment(), sqs=sqs, pacing=Pacing(clock=clock, pause=clock.advance)
+    )
     producer.send("order.placed", data, traceparent=TRACEPARENT)
     (entry,) = sqs.queues[queue_url("MEDIUM")]
     world.send_body("MEDIUM", entry.body, group=entry.message_group_id)
@@ -65,7 +68,9 @@ def test_opentelemetry_continues_the_trace_of_the_message(monkeypatch):
     from examples.tracing import with_opentelemetry as example
 
     sent, clock = FakeSqs(), FakeClock()
-    producer = Producer(deployment=make_deployment(), sqs=sent, pacing=Pacing(clock=clock, pause=clock.pause))
+    producer = Producer(
+        deployment=make_deployment(), sqs=sent, pacing=Pacing(clock=clock, pause=clock.advance)
+    )
     monkeypatch.setattr(example, "producer", lambda: producer)
 
     deliver(example, {"order": 7})

@@ -19,10 +19,10 @@ from lanes.config import LanesConfig
 from lanes.errors import AwsError, ConfigurationError
 from lanes.operate.adopt import NO_HOLDS, Adoption, Grouped, priority_in
 from lanes.operate.dead_letters.redrive import DeadLetterRun, Task
+from lanes.testing.clock import FakeClock
 from local import corrections
 from local.corrections.sqs_queue import set_clock
 from tests.support.dead_letters import Killed
-from tests.support.memory import FakeClock
 from tests.support.operating import STACK, drain, make_deployment
 
 FIFO = {"FifoQueue": "true", "ContentBasedDeduplication": "true"}

@@ -22,7 +22,7 @@ from lanes.operate.dead_letters.listing import DeadLetterFilter, list_dead_lette
 from lanes.operate.dead_letters.redrive import DeadLetterRun, Task
 from lanes.operate.history.audit import audited
 from lanes.operate.lanes.figures import LaneFigures
-from lanes.testing.memory import PlainCalls
+from lanes.testing.calls import Calls
 from lanes.testing.overrides import MemoryHolds
 from local import corrections
 from tests.support.operating import STACK, drain, make_deployment, put_dead_letters
@@ -192,7 +192,7 @@ def test_without_the_notes_nothing_is_copied_blindly(operations, monkeypatch):
     """A run that goes on stops where it can't know what was copied; one that begins needs no notes."""
     put_dead_letters(boto3.client("sqs"), operations.deployment, "MAIN", 3, groups=3)
     boto3.client("dynamodb").delete_table(TableName=operations.deployment.table)
-    monkeypatch.setattr(operations, "holds", Holds(MemoryHolds(PlainCalls())))
+    monkeypatch.setattr(operations, "holds", Holds(MemoryHolds(Calls())))
     listing = list_dead_letters(operations.dead_letters, "MAIN", ALL, limit=1)
 
     with pytest.raises(AwsError, match="BatchGetItem"):

@@ -14,8 +14,8 @@ from lanes.errors import AwsError
 from lanes.holds import Hold, Holds, State
 from lanes.message_filter import MessageFilter
 from lanes.overrides import Action, Cancelled, GroupRedirect, Override
+from lanes.testing.calls import Calls
 from lanes.testing.overrides import MemoryHolds, MemoryOverrides
-from tests.support.memory import Calls
 from tests.support.operating import make_deployment
 from tests.support.table import TABLE, create_table
 

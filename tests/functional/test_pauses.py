@@ -6,8 +6,8 @@ from moto import mock_aws
 
 from lanes.aws.table.slots import DynamoDBPauses
 from lanes.errors import AwsError
+from lanes.testing.calls import Calls
 from lanes.testing.pauses import MemoryPauses
-from tests.support.memory import Calls
 from tests.support.table import TABLE, create_table
 
 

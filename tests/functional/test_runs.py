@@ -19,9 +19,9 @@ from lanes.producer.seal import (
     seal_chunks,
 )
 from lanes.runs import Counts, End, Ends, Head, chunks_for
+from lanes.testing.calls import Calls
 from lanes.testing.clock import FakeClock
 from lanes.testing.followed import MemoryRuns
-from lanes.testing.memory import PlainCalls
 from tests.support.table import TABLE, create_table
 
 HEAD = Head(name="r", chunks=3, on_complete="over", source="shop", priority=60)
@@ -78,7 +78,7 @@ def test_both_tables_answer_alike(client):
     """So what the tests show in memory holds on AWS."""
     clocks = FakeClock(), FakeClock()
     table = DynamoDBRuns(table=TABLE, client=client, clock=clocks[0])
-    memory = MemoryRuns(PlainCalls(), clocks[1])
+    memory = MemoryRuns(Calls(), clocks[1])
     for number, (found, wanted) in enumerate(
         zip(steps(table, clocks[0]), steps(memory, clocks[1]), strict=True)
     ):

@@ -9,7 +9,8 @@ from moto import mock_aws
 from lanes.aws.table.slots import FORGOTTEN_AFTER, DynamoDBSlots
 from lanes.consumer.engines.presence import Presence
 from lanes.errors import AwsError
-from tests.support.memory import Calls, MemorySlots
+from lanes.testing.calls import Calls
+from lanes.testing.memory import MemorySlots
 from tests.support.table import TABLE, create_table
 
 NOW = 1_800_000_000.0

@@ -7,7 +7,7 @@ from lanes.errors import AwsError, TransactionTooLargeError
 from lanes.outbox import Outbox
 from lanes.outbox.dynamodb.transaction import MAX_TRIES, OutboxTransaction
 from lanes.outbox.entry import Positions
-from tests.support.outbox import START, Clock
+from lanes.testing.clock import START, FakeClock
 from tests.support.outbox_bench import Bench
 
 CONFLICT = {
@@ -45,7 +45,7 @@ def transaction(subject, clock, client=None, pauses=None):
 @pytest.mark.parametrize("skew", [-3600.0, -0.04, 0.0, 0.04, 3600.0])
 def test_a_locked_group_has_the_order_of_commits_whatever_the_clocks(dynamodb_subject, clock, skew):
     """Two writers in turn, one of them with another time; several entries of one transaction stay together."""
-    clocks = [Clock(), Clock(START + skew)]
+    clocks = [FakeClock(), FakeClock(START + skew)]
     for number in range(6):
         one = transaction(dynamodb_subject, clocks[number % 2])
         one.lock_group("g", "unused")

@@ -21,7 +21,8 @@ from lanes.outbox.rules import (
     retry_delay,
     returned,
 )
-from tests.support.outbox import START, new_outbox
+from lanes.testing.clock import START
+from tests.support.outbox import new_outbox
 
 SETTINGS = OutboxSettings()
 

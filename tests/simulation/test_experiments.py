@@ -9,7 +9,7 @@ import pytest
 
 from lanes.config import LanesConfig
 from lanes.metrics import Metric
-from simulator.scheduler import START
+from lanes.testing.clock import START
 from simulator.simulated_lanes import Pattern, SimulatedLanes, Tally
 
 EXPERIMENTS = json.loads(

@@ -8,8 +8,8 @@ import pytest
 
 from lanes.bell import COALESCING, MARGIN, RETURN_EVERY
 from lanes.mapping.undocumented import ThrottleBackoff
+from lanes.testing.clock import START
 from simulator.parameters import Unknowns
-from simulator.scheduler import START
 from tests.simulation.pulling import COLD_START_AND_CALLS, LONGEST_WAIT, needless_waits, pulling, send_apart
 
 LANES = ("HIGH", "MEDIUM", "MAIN")

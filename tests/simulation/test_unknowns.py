@@ -6,9 +6,9 @@ import pytest
 
 from lanes.config import LanesConfig
 from lanes.mapping.undocumented import Winner
+from lanes.testing.calls import Calls
 from lanes.testing.fifo.settings import GroupOrder
 from simulator.counts import ApproximateQueues
-from simulator.memory import Calls
 from simulator.parameters import Unknowns, all_variants, variants
 from simulator.scheduler import Scheduler
 from simulator.simulated_lanes import Pattern, SimulatedLanes

@@ -25,6 +25,7 @@ from lanes.aws.queues.request_form import caught_request, learn_form
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.message import id_in
+from lanes.testing.clock import FakeClock
 from lanes.testing.fifo.queue import FifoQueue
 from lanes.testing.fifo.settings import FifoSettings
 from spark_jobs.manifest.run import RunManifest
@@ -68,21 +69,6 @@ FAULTS = (
 
 class Killed(BaseException):
     """The worker was killed: no code of it runs from here on."""
-
-
-class VirtualClock:
-    """Seconds that pass when a task waits."""
-
-    def __init__(self):
-        self.now = 1_800_000_000.0
-
-    def __call__(self):
-        """Return the time."""
-        return self.now
-
-    def wait(self, seconds):
-        """Let time pass."""
-        self.now += seconds
 
 
 class Fuse:
@@ -309,7 +295,7 @@ class FaultyJob:
 
     def __init__(self, seed, *, rows, unrecorded):
         self.chance = Random(seed)
-        self.clock = VirtualClock()
+        self.clock = FakeClock()
         self.storage = Storage()
         self.sqs = FaultySqs(self.chance, self.clock, rate=self.chance.choice((0.02, 0.1, 0.3)))
         self.kills = 0
@@ -342,7 +328,7 @@ class FaultyJob:
             )
             if all(self._partition(run, number) for number in range(len(self.partitions))):
                 return
-            self.clock.wait(self.chance.choice((1.0, 60.0, 400.0)))
+            self.clock.advance(self.chance.choice((1.0, 60.0, 400.0)))
         raise AssertionError("the job never ended well")
 
     def recorded(self, run_id="r"):
@@ -417,7 +403,7 @@ class FaultyJob:
             partition=number,
             reader=RowReader(kind="a.kind", priority=-100),
             calls=LaneCalls(DEPLOYMENT, calls),
-            pace=SendPace(clock=self.clock, wait=self.clock.wait),
+            pace=SendPace(clock=self.clock, wait=self.clock.advance),
             record=run.task(partition=number, attempt=next(self._numbers), first=attempt == 0),
             windows=WindowSettings(concurrency=CONCURRENCY, jitter=self.chance.random),
             quarantine=True,
@@ -427,7 +413,7 @@ class FaultyJob:
         rows = iter(self.partitions[number])
         while chunk := list(islice(rows, self.chance.randint(1, 60))):
             yield chunk
-            self.clock.wait(self.chance.choice((0.0, 0.0, 1.0)))
+            self.clock.advance(self.chance.choice((0.0, 0.0, 1.0)))
 
 
 def connect_to(job, monkeypatch):

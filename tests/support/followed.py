@@ -10,7 +10,8 @@ from lanes import DeadLetter, Message
 from lanes.errors import AwsError, LanesError
 from lanes.operate.runs import Progress, read_progress
 from lanes.runs import Head
-from tests.support.memory import ProcessLost, World, aws_error
+from lanes.testing.calls import ProcessKilled
+from tests.support.memory import World, aws_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,7 +50,7 @@ class Followed:
 
     def restart(self) -> Consumer:
         """Replace the consumer's process."""
-        self.world.calls.lost = False
+        self.world.calls.killed = False
         self.consumer = self.world.environment()
         self.consumer.handler(KIND)(self._handle)
         self.consumer.handler(OVER)(lambda message: self.announced.append(message.data))
@@ -65,7 +66,7 @@ class Followed:
         if planned in ("refused", "unanswered"):
             error: BaseException = aws_error()
         elif planned:
-            error = ProcessLost()
+            error = ProcessKilled()
         else:
             return None
         if planned in ("unanswered", "killed after"):
@@ -85,8 +86,8 @@ class Followed:
                 run.send_many(self.message(one) for one in ids)
                 if crash:
                     self.world.calls.crash()
-        except (LanesError, ProcessLost):
-            self.world.calls.lost = False
+        except (LanesError, ProcessKilled):
+            self.world.calls.killed = False
             return False
         return True
 
@@ -100,9 +101,9 @@ class Followed:
         for lane in self._lanes:
             try:
                 self.world.step(lane, consumer=self.consumer)
-            except (ProcessLost, AwsError):
+            except (ProcessKilled, AwsError):
                 self.restart()
-            if self.world.calls.lost:
+            if self.world.calls.killed:
                 self.restart()
             if self.world.pulls:
                 return

@@ -19,35 +19,23 @@ from lanes.holds import Holds
 from lanes.producer import Pacing, Producer
 from lanes.producer.outgoing import Accepted, Refused, SendEntry
 from lanes.testing.bell import BELL, MemoryBell, bell_queue
+from lanes.testing.calls import Calls
 from lanes.testing.clock import FakeClock
+from lanes.testing.event import InvocationContext
 from lanes.testing.event import sqs_event as event_of_queue
 from lanes.testing.fifo.errors import FifoQueueError, ReceiptHandleExpiredError
 from lanes.testing.followed import MemoryRuns
+from lanes.testing.memory import MemoryLedger, MemoryQueues, MemorySlots
 from lanes.testing.overrides import MemoryHolds, MemoryOverrides
 from lanes.testing.pulled import InLine
 from lanes.testing.sender import marks
-from simulator.memory import Calls, MemoryLedger, MemoryQueues, MemorySlots, ProcessLost
+from lanes.testing.silence import Silence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from lanes.consumer.records import RawRecord
     from lanes.testing.fifo.message import ReceivedMessage
-
-
-__all__ = [
-    "Calls",
-    "FakeClock",
-    "Late",
-    "MemoryLedger",
-    "MemoryQueues",
-    "MemorySlots",
-    "ProcessLost",
-    "Recorder",
-    "World",
-    "aws_error",
-    "sqs_event",
-]
 
 
 T = TypeVar("T")
@@ -58,7 +46,7 @@ def aws_error(operation: str = "any") -> AwsError:
     return AwsError(operation=operation, code="InternalError", retryable=True)
 
 
-class Recorder:
+class Recorder(Silence):
     """Telemetry that remembers."""
 
     def __init__(self) -> None:
@@ -66,9 +54,6 @@ class Recorder:
         self.problems: list[tuple[str, dict[str, Any]]] = []
         self.counts: Counter[str] = Counter()
         self.durations: dict[str, list[float]] = {}
-
-    def begin(self, lane: str, context: Any) -> None:
-        pass
 
     def event(self, name: str, fields: Mapping[str, Any]) -> None:
         self.events.append((name, fields))
@@ -82,24 +67,9 @@ class Recorder:
     def milliseconds(self, metric: str, value: float) -> None:
         self.durations.setdefault(str(metric), []).append(value)
 
-    def end(self) -> None:
-        pass
-
     def named(self, name: str) -> list[dict[str, Any]]:
         """Return the fields of all events of one name."""
         return [fields for event, fields in self.events if event == name]
-
-
-class FakeContext:
-    """Lambda's context, with a deadline on the fake clock."""
-
-    def __init__(self, clock: Callable[[], float], *, seconds: float, request: str) -> None:
-        self.clock = clock
-        self.deadline = clock() + seconds
-        self.aws_request_id = request
-
-    def get_remaining_time_in_millis(self) -> float:
-        return max(0.0, self.deadline - self.clock()) * 1000
 
 
 class PolledQueues(MemoryQueues):
@@ -299,7 +269,7 @@ class World:
         """Run the consumer on a batch and return the ids it wants kept."""
         self.requests += 1
         timeout = self.config.consumer.function_timeout.total_seconds()
-        context = FakeContext(self.clock, seconds=timeout, request=f"request-{self.requests}")
+        context = InvocationContext(self.clock, seconds=timeout, request=f"request-{self.requests}")
         response = (consumer or self.consumer).handle(sqs_event(lane, messages), context)
         return {failure["itemIdentifier"] for failure in response["batchItemFailures"]}
 

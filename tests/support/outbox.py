@@ -1,4 +1,4 @@
-"""Stores of an outbox behind one interface, a queue service to publish to, and a clock that tests move."""
+"""Stores of an outbox behind one interface, and a queue service to publish to."""
 
 from __future__ import annotations
 
@@ -19,23 +19,8 @@ from lanes.outbox.sql.store import SqlOutboxStore
 from lanes.outbox.sql.writing import write
 from lanes.producer import Pacing, Producer
 from lanes.retries import RetryPolicy
+from lanes.testing.clock import FakeClock
 from tests.support.sending import ACCEPT, FakeSqs, make_deployment
-
-START = 1_800_000_000.0
-
-
-class Clock:
-    """Epoch seconds that pass only by `advance`."""
-
-    def __init__(self, now=START):
-        self.now = now
-
-    def __call__(self):
-        return self.now
-
-    def advance(self, seconds):
-        """Let time pass."""
-        self.now += seconds
 
 
 class SqlSubject:
@@ -107,7 +92,7 @@ class DynamoDBSubject:
 
 def new_outbox(config=None, clock=None, **more):
     """Make an outbox that dates its entries by the clock."""
-    return Outbox(config=config or LanesConfig(), positions=Positions(clock or Clock()), **more)
+    return Outbox(config=config or LanesConfig(), positions=Positions(clock or FakeClock()), **more)
 
 
 def publisher(config=None, plan=lambda _: ACCEPT, retries=None):

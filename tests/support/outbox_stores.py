@@ -5,7 +5,8 @@ import itertools
 import pytest
 from moto import mock_aws
 
-from tests.support.outbox import Clock, DynamoDBSubject, SqlSubject
+from lanes.testing.clock import FakeClock
+from tests.support.outbox import DynamoDBSubject, SqlSubject
 from tests.support.postgres import PostgresServer
 
 STORES = ("sqlite", "postgresql", "dynamodb")
@@ -51,4 +52,4 @@ def subject(request):
 @pytest.fixture
 def clock():
     """A clock that the test moves."""
-    return Clock()
+    return FakeClock()

@@ -23,7 +23,8 @@ from lanes.outbox.entry import FINISHED, WAITING, chain_of
 from lanes.outbox.relay import Relay, RelayContext
 from lanes.outbox.sql.store import SqlOutboxStore
 from lanes.producer.report import INTERRUPTED, PartialSendError, SentMessage, UnsentMessage
-from tests.support.outbox import Clock, new_outbox
+from lanes.testing.clock import FakeClock
+from tests.support.outbox import new_outbox
 
 LOCK = 20.0
 SKEW = 4.0
@@ -80,7 +81,7 @@ class World:
     def __init__(self, subject, seed, *, relays, kills):
         self.chance = random.Random(seed)
         self.subject = subject
-        self.clock = Clock()
+        self.clock = FakeClock()
         self.outbox = new_outbox(CONFIG, self.clock)
         self.kills = kills
         self.entries = {}

@@ -9,7 +9,8 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from lanes import DeadLetter, Retry
-from tests.support.memory import ProcessLost, World
+from lanes.testing.calls import ProcessKilled
+from tests.support.memory import World
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -131,8 +132,8 @@ class Scenario:
         self.invocations += 1
         try:
             work()
-        except ProcessLost:
-            self.world.calls.lost = False
+        except ProcessKilled:
+            self.world.calls.killed = False
             self.crashes += 1
             self.environments[environment] = self._new_environment()
         except Exception as error:  # noqa: BLE001 - Lambda would report it and keep the batch

@@ -1,4 +1,4 @@
-"""A queue service that refuses and loses messages by plan, and a clock that moves only during a pause."""
+"""A queue service that refuses and loses messages by plan."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from lanes.errors import AwsError
 from lanes.message import Message, id_in
 from lanes.producer import Pacing, Producer
 from lanes.producer.outgoing import Accepted, Refused
+from lanes.testing.clock import FakeClock
 
 ACCEPT = "accept"
 THROTTLE = "throttle"
@@ -20,21 +21,6 @@ LOSE_CALL = "lose call"
 FAIL_CALL = "fail call"
 
 MOST_BYTES = 1024 * 1024
-
-
-class FakeClock:
-    """Monotonic seconds that pass only during a pause."""
-
-    def __init__(self):
-        self.now = 1000.0
-
-    def __call__(self):
-        """Return the time."""
-        return self.now
-
-    def pause(self, seconds):
-        """Let the time pass at once."""
-        self.now += max(seconds, 0.001)
 
 
 class FakeSqs:
@@ -114,7 +100,7 @@ def make_deployment(config=None):
 def make_producer(sqs, *, config=None, jitter=random.random, **fields):
     """Give a producer whose time passes only while it waits."""
     clock = FakeClock()
-    pacing = Pacing(clock=clock, pause=clock.pause, jitter=jitter)
+    pacing = Pacing(clock=clock, pause=clock.advance, jitter=jitter)
     return Producer(deployment=make_deployment(config), sqs=sqs, pacing=pacing, **fields)
 
 

@@ -7,10 +7,10 @@ import pytest
 from lanes import LanesConfig
 from lanes.errors import AwsError
 from lanes.testing.bell import MemoryBell, bell_queue
+from lanes.testing.calls import Calls
 from lanes.testing.clock import FakeClock
 from lanes.testing.memory import MemoryQueues
 from lanes.testing.stack import deployment_in_memory
-from simulator.memory import Calls
 from tests.support.memory import aws_error
 
 

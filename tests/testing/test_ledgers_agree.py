@@ -12,7 +12,7 @@ from moto import mock_aws
 
 from lanes.aws.table.ledger import DynamoDBLedger
 from lanes.consumer.ledger import Ending, Entry, Park
-from lanes.testing.invocations import KillableCalls
+from lanes.testing.calls import Calls
 from lanes.testing.memory import MemoryLedger
 from tests.support import table
 
@@ -97,7 +97,7 @@ def test_both_tables_give_the_same_answers(dynamodb, steps):
     """After any sequence of what a consumer does."""
     for item in dynamodb.scan(TableName=table.TABLE)["Items"]:
         dynamodb.delete_item(TableName=table.TABLE, Key={"pk": item["pk"]})
-    real, memory = DynamoDBLedger(table=table.TABLE, client=dynamodb), MemoryLedger(KillableCalls())
+    real, memory = DynamoDBLedger(table=table.TABLE, client=dynamodb), MemoryLedger(Calls())
 
     assert [apply(real, step) for step in steps] == [apply(memory, step) for step in steps]
     assert seen(real) == seen(memory)

@@ -10,7 +10,7 @@ from moto import mock_aws
 
 from lanes.aws.table.slots import KEY, DynamoDBSlots
 from lanes.consumer.engines.presence import Presence
-from lanes.testing.invocations import KillableCalls
+from lanes.testing.calls import Calls
 from lanes.testing.memory import MemorySlots
 from tests.support import table
 
@@ -48,7 +48,7 @@ def dynamodb():
 def test_both_tables_give_the_same_answers(dynamodb, steps):
     """After any sequence of records; none of them is old enough to be removed."""
     dynamodb.delete_item(TableName=table.TABLE, Key=KEY)
-    real, memory = DynamoDBSlots(table=table.TABLE, client=dynamodb), MemorySlots(KillableCalls())
+    real, memory = DynamoDBSlots(table=table.TABLE, client=dynamodb), MemorySlots(Calls())
 
     for record, parked_until in steps:
         answers = [slots.publish(record, now=NOW, parked_until=parked_until) for slots in (real, memory)]

@@ -9,8 +9,9 @@ from lanes.config import LanesConfig
 from lanes.consumer.engines.check import BacklogCheck
 from lanes.consumer.ledger import CachedLedger
 from lanes.depth import LaneDepth
+from lanes.testing.calls import Calls
 from lanes.testing.clock import FakeClock
-from tests.support.memory import Calls, MemoryLedger
+from lanes.testing.memory import MemoryLedger
 
 
 class Lanes:

@@ -4,7 +4,7 @@ import pytest
 
 from lanes.config import Lane
 from lanes.consumer.breakers import COMES_WITHIN, IN_A_ROW, Breaker
-from tests.support.memory import FakeClock
+from lanes.testing.clock import FakeClock
 
 HIGH, MAIN = Lane(name="HIGH", threshold=50, position=0), Lane(name="MAIN", position=1)
 

@@ -7,9 +7,11 @@ import pytest
 from lanes.consumer import ledger as module
 from lanes.consumer.ledger import INDEX_LAG, TRUSTED, CachedLedger, Cause, Ending, Entry, Park
 from lanes.errors import AwsError
+from lanes.testing.calls import Calls
 from lanes.testing.clock import START as NOW
 from lanes.testing.clock import FakeClock
-from tests.support.memory import Calls, MemoryLedger, aws_error
+from lanes.testing.memory import MemoryLedger
+from tests.support.memory import aws_error
 from tests.support.records import record_with
 
 FIRST = 1_800_000_000.0  # of `record_with`

@@ -27,8 +27,10 @@ from lanes.consumer.outcome import Delays, Outcome, Reason
 from lanes.consumer.records import SETTLING, Batch
 from lanes.consumer.settlement import Settlement
 from lanes.errors import DeadLetter
+from lanes.testing.calls import Calls
 from lanes.testing.clock import FakeClock
-from tests.support.memory import Calls, MemoryLedger, Recorder, aws_error
+from lanes.testing.memory import MemoryLedger
+from tests.support.memory import Recorder, aws_error
 from tests.support.records import record_with
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ import pytest
 from lanes.consumer.telemetry import GuardedTelemetry, failed_call
 from lanes.errors import AwsError
 from lanes.events import Event
-from tests.support.memory import FakeClock, Recorder, aws_error
+from lanes.testing.clock import FakeClock
+from tests.support.memory import Recorder, aws_error
 from tests.support.scenario import Scenario
 
 MINUTES = 10

@@ -21,7 +21,8 @@ from lanes.consumer.event_loop import HandlerLoop
 from lanes.consumer.handlers import Handlers
 from lanes.consumer.handlers import registered as registered_with
 from lanes.errors import ConfigurationError, DuplicateHandlerError
-from tests.support.memory import FakeContext, World, sqs_event
+from lanes.testing.event import InvocationContext
+from tests.support.memory import World, sqs_event
 from tests.support.records import record_with
 
 
@@ -243,7 +244,7 @@ def test_a_decorated_handler_that_does_not_say_who_is_the_context_is_refused(fun
 def test_powertools_idempotent_function_finds_the_message_by_its_name():
     """As with Powertools' own batch processor."""
     calls, config = [], IdempotencyConfig(event_key_jmespath="id")
-    config.register_lambda_context(FakeContext(time.time, seconds=30, request="r"))
+    config.register_lambda_context(InvocationContext(time.time, seconds=30, request="r"))
 
     @idempotent_function(
         data_keyword_argument="message", persistence_store=MemoryPersistence(), config=config

@@ -5,7 +5,8 @@ import pytest
 from lanes.bell import BODY
 from lanes.errors import ConfigurationError
 from lanes.metrics import Metric
-from tests.support.memory import FakeContext, World, sqs_event
+from lanes.testing.event import InvocationContext
+from tests.support.memory import World, sqs_event
 from tests.support.scenario import Scenario
 
 
@@ -40,7 +41,7 @@ def test_a_batch_of_a_lane_that_this_version_does_not_know_returns(engine):
     event = sqs_event("arn:aws:sqs:eu-central-1:1:GONE.fifo", world.receive("MAIN"))
 
     with pytest.raises(ConfigurationError, match=r"GONE.* is not a lane"):
-        world.consumer.handle(event, FakeContext(world.clock, seconds=30, request="r"))
+        world.consumer.handle(event, InvocationContext(world.clock, seconds=30, request="r"))
 
     ((name, fields),) = world.recorder.problems
     assert (name, fields["records"], len(fields["messages"])) == ("lane_unknown", 3, 3)

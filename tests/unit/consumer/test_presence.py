@@ -8,9 +8,10 @@ from lanes.config import LanesConfig
 from lanes.consumer.engines.backlog import UNDELETED
 from lanes.consumer.engines.presence import Peers, Presence
 from lanes.consumer.records import BEYOND, Batch
+from lanes.testing.calls import Calls
 from lanes.testing.clock import START as NOW
 from lanes.testing.clock import FakeClock
-from tests.support.memory import Calls, MemorySlots
+from lanes.testing.memory import MemorySlots
 from tests.support.records import record_with
 
 LANES = [{"name": "HIGH", "threshold": 50}, {"name": "MAIN", "tenant_share": 0.5}]

@@ -12,8 +12,10 @@ from lanes.config import LanesConfig
 from lanes.consumer.engines.looks import Looking, Looks, Paused
 from lanes.consumer.engines.pace import TRIES, Pace
 from lanes.consumer.records import BEYOND
+from lanes.testing.calls import Calls
+from lanes.testing.clock import FakeClock
 from lanes.testing.pauses import MemoryPauses
-from tests.support.memory import Calls, FakeClock, Late, Recorder, aws_error
+from tests.support.memory import Late, Recorder, aws_error
 from tests.support.records import record_with
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanes.consumer.engines.rate import PROMISED, Rate
-from tests.support.memory import FakeClock
+from lanes.testing.clock import FakeClock
 from tests.support.scenario import Scenario
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lanes.config import Lane
 from lanes.consumer.engines.reserve import SAVED_UP, Reserve
-from tests.support.memory import FakeClock
+from lanes.testing.clock import FakeClock
 from tests.support.records import record_with
 
 LANE = Lane(name="MAIN", max_wait=timedelta(seconds=60))

@@ -12,8 +12,10 @@ from lanes.consumer.outcome import Delays, Outcome, Outcomes
 from lanes.consumer.records import Batch
 from lanes.consumer.settlement import LANDS_WITHIN, Settlement, same_delay_in_group
 from lanes.errors import AwsError
+from lanes.testing.calls import Calls
+from lanes.testing.memory import MemoryLedger
 from lanes.testing.silence import Silence
-from tests.support.memory import Calls, MemoryLedger, aws_error
+from tests.support.memory import aws_error
 from tests.support.records import record_with
 
 LANE = Lane(name="MAIN")

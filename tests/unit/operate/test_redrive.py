@@ -11,10 +11,10 @@ from lanes.holds import Hold, Holds, State
 from lanes.operate.dead_letters.listing import DeadLetterFilter
 from lanes.operate.dead_letters.phases import waves
 from lanes.operate.dead_letters.redrive import DeadLetterRun, Task
-from lanes.testing.memory import PlainCalls
+from lanes.testing.calls import Calls
+from lanes.testing.clock import FakeClock
 from lanes.testing.overrides import MemoryHolds
 from tests.support.dead_letters import Killed, MemoryDeadLetters, depth_of, taken_from
-from tests.support.memory import FakeClock
 
 ALL = DeadLetterFilter()
 
@@ -27,7 +27,7 @@ def queues():
 
 def one_held():
     """Return the holds of a deployment in which the group `g` is held."""
-    store = MemoryHolds(PlainCalls())
+    store = MemoryHolds(Calls())
     store.found["MAIN", "g"] = Hold(
         lane="MAIN", group="g", leader="d", id="d", reason="r", error="", since=1, state=State.HELD
     )
@@ -39,7 +39,7 @@ def run(queues, wanted=ALL, *, copies=True, holds=None, report=lambda _: None, *
     return DeadLetterRun(
         Task(lane="MAIN", wanted=wanted, copies=copies, **task),
         queues=queues,
-        holds=holds or Holds(MemoryHolds(PlainCalls())),
+        holds=holds or Holds(MemoryHolds(Calls())),
         report=report,
         clock=queues.clock,
         pause=queues.clock.advance,

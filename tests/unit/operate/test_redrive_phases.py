@@ -9,10 +9,10 @@ from lanes.holds import Hold, Holds, State
 from lanes.operate.dead_letters import phases
 from lanes.operate.dead_letters.group import Groups, LetterOrder
 from lanes.operate.dead_letters.listing import DeadLetterFilter
-from lanes.testing.memory import PlainCalls
+from lanes.testing.calls import Calls
+from lanes.testing.clock import FakeClock
 from lanes.testing.overrides import MemoryHolds
 from tests.support.dead_letters import MemoryDeadLetters, depth_of
-from tests.support.memory import FakeClock
 
 HOLD = Hold(lane="MAIN", group="g", leader="original-0", id="m0", reason="r", error="", since=1)
 
@@ -31,7 +31,7 @@ def groups():
 
 def held(state=State.HELD, **fields):
     """Return a held group's holds, and how it is held."""
-    store = MemoryHolds(PlainCalls())
+    store = MemoryHolds(Calls())
     hold = dataclasses.replace(HOLD, state=state, **fields)
     store.found["MAIN", "g"] = hold
     return Holds(store), hold
@@ -162,7 +162,7 @@ def test_a_hold_with_a_letter_that_stays_does_not_end(queues, groups):
 
 def test_a_change_is_decided_again_if_another_writer_was_first():
     """The count of both is kept, and a refusal is that of the hold as it is by then."""
-    store = MemoryHolds(PlainCalls())
+    store = MemoryHolds(Calls())
     other = Holds(store)
     other.begin(dataclasses.replace(HOLD, state=State.HELD))
     write, meanwhile = store.write, []

@@ -3,23 +3,9 @@
 import pytest
 
 from lanes.errors import ConfigurationError
+from lanes.testing.clock import FakeClock
 from spark_jobs.parallelism import tasks_at_once, tasks_of_executor, with_tasks
 from spark_jobs.sending.pace import OwnSchedule, SendPace, SharedSchedule
-
-
-class Clock:
-    """Time that passes by waiting only."""
-
-    def __init__(self):
-        self.now = 100.0
-
-    def __call__(self):
-        """Give the seconds."""
-        return self.now
-
-    def wait(self, seconds):
-        """Let time pass."""
-        self.now += seconds
 
 
 @pytest.fixture(params=["own", "shared"])
@@ -30,8 +16,8 @@ def schedule(request, tmp_path):
 
 def test_every_message_is_paid_for(schedule):
     """Sending takes as long as the rate says, from the first to the last message."""
-    clock = Clock()
-    pace = SendPace(rate=10, schedule=schedule, clock=clock, wait=clock.wait)
+    clock = FakeClock(100.0)
+    pace = SendPace(rate=10, schedule=schedule, clock=clock, wait=clock.advance)
 
     for messages in (5, 5, 1):
         pace.keep(messages)
@@ -42,8 +28,8 @@ def test_every_message_is_paid_for(schedule):
 
 def test_time_that_has_passed_is_not_waited_for_again(schedule):
     """A slow queue uses up the time that the rate would have asked for."""
-    clock = Clock()
-    pace = SendPace(rate=10, schedule=schedule, clock=clock, wait=clock.wait)
+    clock = FakeClock(100.0)
+    pace = SendPace(rate=10, schedule=schedule, clock=clock, wait=clock.advance)
     pace.keep(50)
     clock.now = 107.0
 
@@ -55,8 +41,8 @@ def test_time_that_has_passed_is_not_waited_for_again(schedule):
 
 def test_without_a_rate_nothing_waits():
     """No limit means no pause and full chunks."""
-    clock = Clock()
-    pace = SendPace(rate=None, clock=clock, wait=clock.wait)
+    clock = FakeClock(100.0)
+    pace = SendPace(rate=None, clock=clock, wait=clock.advance)
 
     pace.keep(10**9)
     pace.settle()
@@ -66,11 +52,11 @@ def test_without_a_rate_nothing_waits():
 
 def test_time_that_a_task_leaves_goes_to_the_others(tmp_path):
     """Of two tasks one sends nothing: the other has the whole rate, also from task to task."""
-    clock = Clock()
+    clock = FakeClock(100.0)
     paths = [tmp_path / "pace"] * 4
 
     for path in paths:
-        pace = SendPace(rate=10, schedule=SharedSchedule(path), clock=clock, wait=clock.wait)
+        pace = SendPace(rate=10, schedule=SharedSchedule(path), clock=clock, wait=clock.advance)
         for _ in range(5):
             pace.keep(10)
         pace.settle()
@@ -125,8 +111,8 @@ def test_settings_that_leave_it_open_are_refused():
 
 def test_what_a_pause_has_cost_is_not_made_up_for_in_a_burst(schedule):
     """After a hold-back or a slow source the rate holds again, but for a second's worth."""
-    clock = Clock()
-    pace = SendPace(rate=10, schedule=schedule, clock=clock, wait=clock.wait)
+    clock = FakeClock(100.0)
+    pace = SendPace(rate=10, schedule=schedule, clock=clock, wait=clock.advance)
     pace.keep(10)
     clock.now = 200.0
 

@@ -4,9 +4,9 @@ import asyncio
 import json
 
 from lanes.errors import AwsError
+from lanes.testing.clock import FakeClock
 from lanes.ui.application import FailedRequests, make_application
 from lanes.ui.protection import TokenGuard
-from tests.support.memory import FakeClock
 
 EXPIRED = AwsError(operation="GetQueueAttributes", code="ExpiredToken", retryable=False)
 

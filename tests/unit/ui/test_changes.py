@@ -15,13 +15,14 @@ from lanes.operate.overrides.move import Found
 from lanes.outbox.filter import EntryFilter
 from lanes.outbox.operations import Preview as EntriesPreview
 from lanes.overrides import Action
+from lanes.testing.calls import Calls
+from lanes.testing.clock import FakeClock
 from lanes.testing.pauses import MemoryPauses
 from lanes.ui.changes.dead_letters import DeadLetterWork
 from lanes.ui.changes.jobs import Jobs
 from lanes.ui.changes.mapping import Switch
 from lanes.ui.changes.move import Moving
 from lanes.ui.changes.plans import MAX_PLANS, PLAN_LASTS, Plans, Preview, Stopped
-from tests.support.memory import Calls
 from tests.support.operating import QueueMappings
 
 PREVIEW = Preview(title="Do it", verb="Do", points=(), counts={})
@@ -39,15 +40,6 @@ class Change:
 
     def make(self, progress):
         return self._make(progress)
-
-
-class Clock:
-    """Seconds that stand until they are moved."""
-
-    now = 0.0
-
-    def __call__(self):
-        return self.now
 
 
 def run(change, jobs=None):
@@ -69,7 +61,7 @@ def test_a_plan_is_made_once():
 
 def test_a_plan_that_is_too_old_is_not_made():
     """What it showed may be long over."""
-    clock = Clock()
+    clock = FakeClock(0.0)
     plans = Plans(clock=clock)
     plan = plans.keep(Change())
     clock.now = PLAN_LASTS.total_seconds() + 1

@@ -11,23 +11,15 @@ from lanes.operate.cached import Cached
 from lanes.operate.history.log import LogLine
 from lanes.operate.lanes.figures import UNKNOWN, Drain
 from lanes.operate.lanes.status import LaneStatus, Status
+from lanes.testing.clock import FakeClock
 from lanes.ui.feed import IDLE_LIMIT, INTERVAL, Feed
 from lanes.ui.watch import Watch
-
-
-class Clock:
-    """Seconds that stand until they are moved."""
-
-    now = 1000.0
-
-    def __call__(self):
-        return self.now
 
 
 @pytest.fixture
 def clock():
     """Time that stands."""
-    return Clock()
+    return FakeClock(1000.0)
 
 
 def status(waiting):

@@ -5,9 +5,11 @@ from collections import Counter
 import pytest
 
 from lanes.errors import ConfigurationError
+from lanes.testing.clock import FakeClock
+from lanes.testing.event import InvocationContext
 from lanes.work.slot import Run, Stop, serve
 from lanes.work.supervisor import BEGAN, ENDED
-from tests.support.memory import FakeClock, FakeContext, World, aws_error
+from tests.support.memory import World, aws_error
 
 PULL = {"engine": "pull"}
 LANES = [{"name": "HIGH", "threshold": 50}, {"name": "MAIN"}]
@@ -24,7 +26,7 @@ def world():
 
 def run(world, *, seconds=30.0, slot=0):
     """Make one run."""
-    return world.consumer.work(FakeContext(world.clock, seconds=seconds, request="run-1"), slot=slot)
+    return world.consumer.work(InvocationContext(world.clock, seconds=seconds, request="run-1"), slot=slot)
 
 
 def test_a_run_serves_the_lanes_without_an_event(world):
@@ -111,7 +113,7 @@ def test_a_run_has_no_time_left_after_a_stop():
     assert one.get_remaining_time_in_millis() == 0
 
 
-class StoppedContext(FakeContext):
+class StoppedContext(InvocationContext):
     """The context of a run that is stopped at a time."""
 
     def __init__(self, clock, *, stopped_at):

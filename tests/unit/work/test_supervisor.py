@@ -6,8 +6,9 @@ import pytest
 
 from lanes.errors import ConfigurationError
 from lanes.events import Event
+from lanes.testing.clock import FakeClock
 from lanes.work.supervisor import BEGAN, ENDED, LONGEST_BACKOFF, OVERTIME, REFUSED, STEADY, TICK, Supervisor
-from tests.support.memory import FakeClock, Recorder
+from tests.support.memory import Recorder
 
 TIMEOUT, GRACE = 30.0, 20.0
 
