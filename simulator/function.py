@@ -78,7 +78,6 @@ class SimulatedFunction:
         slots: reserved concurrency.
         timeout: seconds after which an invocation is killed, with its environment.
         make_handle: returns the handler of a new environment.
-        queue_arn: returns the ARN of a lane's queue.
         doom: decides at the start of an invocation, from their mean duration, whether its process dies.
 
     """
@@ -89,7 +88,6 @@ class SimulatedFunction:
         slots: int,
         timeout: float,
         make_handle: Callable[[], Callable[[Mapping[str, Any], InvocationContext], Mapping[str, Any]]],
-        queue_arn: Callable[[str], str],
         scheduler: Scheduler,
         unknowns: Unknowns,
         doom: Callable[[float], Doom] = _lives,
@@ -97,7 +95,6 @@ class SimulatedFunction:
         self._slots = slots
         self._timeout = timeout
         self._make_handle = make_handle
-        self._queue_arn = queue_arn
         self._scheduler = scheduler
         self._unknowns = unknowns
         self._doom = doom
@@ -133,7 +130,11 @@ class SimulatedFunction:
     def invoke(
         self, lane: Lane, messages: Sequence[ReceivedMessage], done: Callable[[Verdict], None]
     ) -> bool:
-        """Start an invocation unless all slots are taken; return whether it started."""
+        """
+        Start an invocation unless all slots are taken; return whether it started.
+
+        `done` is called at its end with the verdict on the batch.
+        """
         if self._running >= self._slots or self._may_start_at() > self._scheduler.now:
             return False
         self._started.append(self._scheduler.now)
@@ -181,7 +182,7 @@ class SimulatedFunction:
         context = InvocationContext(
             scheduler.clock, seconds=self._timeout, request=f"request-{self.times.invocations}"
         )
-        response = environment.handle(sqs_event(self._queue_arn(lane.name), messages), context)
+        response = environment.handle(sqs_event(lane.name, messages), context)
         if doom.before_answer:
             scheduler.die()
         scheduler.sleep(self._unknowns.invoke)

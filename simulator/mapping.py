@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from lanes.mapping.rules import MappingRules, handled
 from lanes.mapping.settings import MappingSettings
@@ -13,14 +13,16 @@ from lanes.testing.fifo.errors import FifoQueueError
 from .parameters import Faults
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from random import Random
 
     from lanes.config import Lane
     from lanes.mapping.answer import Verdict
     from lanes.mapping.rules import Batch
     from lanes.testing.fifo.message import ReceivedMessage
+    from lanes.testing.fifo.queue import FifoQueue
 
+    from .function import SimulatedFunction
     from .parameters import Unknowns
     from .scheduler import Scheduler
 
@@ -28,38 +30,6 @@ RAMP_EVERY = 1.0
 """Seconds between two looks at whether more pollers are needed."""
 
 _PLACED = -1
-
-
-class Queue(Protocol):
-    """The queue of a mapping."""
-
-    def receive(self, maximum: int = 1) -> list[ReceivedMessage]:
-        """Take messages out."""
-
-    def delete(self, receipt_handle: str) -> None:
-        """Delete a message that was taken out."""
-
-    def is_receivable(self) -> bool:
-        """Whether there is something to take out."""
-
-    def next_event_at(self) -> float | None:
-        """Return when something becomes visible by itself."""
-
-
-class Invocable(Protocol):
-    """The function behind the mappings."""
-
-    def invoke(
-        self, lane: Lane, messages: Sequence[ReceivedMessage], done: Callable[[Verdict], None]
-    ) -> bool:
-        """
-        Start an invocation unless all slots are taken; return whether it started.
-
-        `done` is called at its end with the verdict on the batch.
-        """
-
-    def queue_for_slot(self, rank: int, retry: Callable[[], None]) -> None:
-        """Ask to be tried at once when a slot becomes free, in the order of ranks."""
 
 
 class SimulatedMapping:
@@ -73,8 +43,8 @@ class SimulatedMapping:
         self,
         lane: Lane,
         *,
-        queue: Queue,
-        function: Invocable,
+        queue: FifoQueue,
+        function: SimulatedFunction,
         scheduler: Scheduler,
         unknowns: Unknowns,
         chance: Random,

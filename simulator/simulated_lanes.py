@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.bell import maximum_concurrency
 from lanes.config import EngineName, LanesConfig
-from lanes.config.deployment import Deployment, LaneQueues
 from lanes.consumer import Consumer
 from lanes.consumer.runtime import Runtime
 from lanes.consumer.signals import Yielded
@@ -20,6 +19,7 @@ from lanes.testing.calls import Calls
 from lanes.testing.fifo.settings import LOOK_AHEAD
 from lanes.testing.memory import MemorySlots
 from lanes.testing.silence import Silence
+from lanes.testing.stack import deployment_in_memory
 from simulator.ledger import CountedLedger
 
 from .bell import SimulatedBell
@@ -27,7 +27,7 @@ from .beside import SimulatedBeside
 from .bodies import KIND, Bodies, data_of
 from .counts import ApproximateQueues
 from .fault_injection import FaultInjector
-from .function import BELL, SimulatedFunction
+from .function import SimulatedFunction
 from .handled import Handled, HandledLog
 from .history import History
 from .mapping import SimulatedMapping
@@ -266,7 +266,6 @@ class SimulatedLanes:
             slots=consumer.reserved_concurrency,
             timeout=consumer.function_timeout.total_seconds(),
             make_handle=self._make_handle,
-            queue_arn=lambda lane: f"arn:aws:sqs:us-east-1:1:{lane}.fifo",
             scheduler=self.scheduler,
             unknowns=self.unknowns,
             doom=self._injector.doom,
@@ -324,7 +323,7 @@ class SimulatedLanes:
         alone = self.config.consumer.reserved_concurrency == 1
         consumer = Consumer(
             Runtime(
-                deployment=self._deployment(),
+                deployment=deployment_in_memory(self.config),
                 queues=self.queues,
                 ledger=self.ledger,
                 presence=None if alone else self.slots,
@@ -351,16 +350,6 @@ class SimulatedLanes:
             )
 
         return consumer
-
-    def _deployment(self) -> Deployment:
-        queues = {
-            lane.name: LaneQueues(
-                url=f"https://sqs/1/{lane.name}.fifo", dead_letter_url=f"https://sqs/1/{lane.name}-dead.fifo"
-            )
-            for lane in self.config.lanes
-        }
-        bell = f"https://sqs/1/{BELL}.fifo" if self.pattern is Pattern.PULL else None
-        return Deployment(config=self.config, queues=queues, table="ledger", bell=bell)
 
     def _work(
         self,

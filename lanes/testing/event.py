@@ -52,17 +52,17 @@ class InvocationContext:
 QUEUE_ARN = "arn:aws:sqs:eu-central-1:123456789012:{}.fifo"
 
 
-def sqs_event(queue_arn: str, messages: Sequence[ReceivedMessage]) -> dict[str, Any]:
+def sqs_event(queue: str, messages: Sequence[ReceivedMessage]) -> dict[str, Any]:
     """
-    Return the Lambda event of a batch.
+    Return the Lambda event of a batch of a queue.
 
     AWS: attribute values are text, times milliseconds (Lambda developer guide, "Using Lambda with Amazon SQS").
     """
-    return {"Records": [event_entry(queue_arn, message) for message in messages]}
+    return {"Records": [event_entry(queue, message) for message in messages]}
 
 
-def event_entry(queue_arn: str, message: ReceivedMessage) -> dict[str, Any]:
-    """Return a message as one entry of `Records`."""
+def event_entry(queue: str, message: ReceivedMessage) -> dict[str, Any]:
+    """Return a message of a queue as one entry of `Records`."""
     return sqs_record(
         message_id=message.message_id,
         receipt_handle=message.receipt_handle,
@@ -76,7 +76,7 @@ def event_entry(queue_arn: str, message: ReceivedMessage) -> dict[str, Any]:
             "MessageDeduplicationId": message.deduplication_id,
             "SequenceNumber": str(message.sequence_number),
         },
-        queue_arn=queue_arn,
+        queue_arn=QUEUE_ARN.format(queue),
         # In a lane, attributes have the form of Lambda's event.
         message_attributes=message.attributes if isinstance(message.attributes, dict) else None,
     )

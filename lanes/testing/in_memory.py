@@ -24,11 +24,13 @@ from lanes.testing.journal import Journal
 from lanes.testing.later import MemoryLater
 from lanes.testing.mappings import Mappings
 from lanes.testing.matching import ANYTHING, Criteria
+from lanes.testing.memory import MemoryQueues
+from lanes.testing.pulled import PulledQueues
 from lanes.testing.relays import Relays
 from lanes.testing.rings import Rings
 from lanes.testing.runs import Runs
 from lanes.testing.sender import MemorySender
-from lanes.testing.stack import MemoryStack
+from lanes.testing.stack import LAST_RESORT, MemoryStack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -104,7 +106,7 @@ class InMemoryLanes:
         self._random = Random(seed)  # noqa: S311 - the jitter of tests
         self._raw_numbers = itertools.count(1)
         calls = Calls()
-        self._stack = MemoryStack(self.config, self.clock, calls, self.journal)
+        self._stack = MemoryStack(self.config, self.clock, calls, self._new_queues(calls))
         self.deployment = self._stack.deployment
         queues = self._stack.queues.live
         self._sender = MemorySender(self.deployment, queues, self.journal, self._stack.new_bell())
@@ -390,6 +392,11 @@ class InMemoryLanes:
 
     def _known(self, lane: str | None) -> str | None:
         return lane if lane is None else self.config.lane(lane).name
+
+    def _new_queues(self, calls: Calls) -> MemoryQueues:
+        if self.config.consumer.engine is EngineName.PULL:
+            return PulledQueues(self.config, self.clock, calls, native=LAST_RESORT, journal=self.journal)
+        return MemoryQueues(self.config, self.clock, calls, native=LAST_RESORT)
 
     def _new_source(self, calls: Calls) -> Source:
         queues = self._stack.queues.live

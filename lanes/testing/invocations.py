@@ -12,7 +12,7 @@ from lanes.errors import Unavailable
 from lanes.mapping.answer import read_answer
 from lanes.mapping.rules import handled
 from lanes.testing.calls import Calls, ProcessKilled
-from lanes.testing.event import QUEUE_ARN, InvocationContext, sqs_event
+from lanes.testing.event import InvocationContext, sqs_event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -114,7 +114,7 @@ class Invocations:
         )
         self._deadlines.append(context.deadline)
         try:
-            answer = environment.handle(sqs_event(QUEUE_ARN.format(queue), messages), context)
+            answer = environment.handle(sqs_event(queue, messages), context)
         except ProcessKilled:
             self._calls.killed = False
             return ()

@@ -14,7 +14,7 @@ from lanes.consumer.engines.presence import Presence, PresenceSnapshot
 from lanes.consumer.ledger import Claim, Effect, Entry
 from lanes.consumer.records import RawRecord
 from lanes.depth import LaneDepth
-from lanes.testing.event import QUEUE_ARN, event_entry
+from lanes.testing.event import event_entry
 from lanes.testing.fifo.errors import FifoQueueError
 from lanes.testing.fifo.queue import FifoQueue, random_message_id
 from lanes.testing.fifo.settings import FifoSettings
@@ -80,8 +80,7 @@ class MemoryQueues:
     def taken(self, lane: str, *, maximum: int, visibility: int) -> list[RawRecord]:
         """Take records out of a lane's queue."""
         received = self.live[lane].receive(maximum, visibility_timeout=timedelta(seconds=visibility))
-        arn = QUEUE_ARN.format(lane)
-        return [RawRecord.from_event(event_entry(arn, message)) for message in received]
+        return [RawRecord.from_event(event_entry(lane, message)) for message in received]
 
     def delete(self, lane: str, records: Sequence[RawRecord]) -> list[str]:
         """Delete records; return the ids that were refused."""

@@ -20,6 +20,7 @@ from lanes.producer import Producer
 from lanes.testing.bell import BELL
 from lanes.testing.entries import message_of
 from lanes.testing.entry_point import Environment
+from lanes.testing.stack import LAST_RESORT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 
 STACK, REGION = "PriorityLanes", "eu-central-1"
 LEDGER, OUTBOX = "lanes-ledger", "lanes-outbox"
-LAST_RESORT = 1000
-"""maxReceiveCount of the lanes' queues, as the stack sets it."""
 
 ENVIRONMENT = {
     "AWS_DEFAULT_REGION": REGION,

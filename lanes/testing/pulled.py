@@ -35,19 +35,28 @@ class PulledQueues(MemoryQueues):
         calls: intercepts each call.
         native: maxReceiveCount.
         journal: records received and deleted messages.
+        takes: seconds of a receive.
 
     """
 
     def __init__(
-        self, config: LanesConfig, clock: FakeClock, calls: Calls, *, native: int | None, journal: Journal
+        self,
+        config: LanesConfig,
+        clock: FakeClock,
+        calls: Calls,
+        *,
+        native: int | None,
+        journal: Journal,
+        takes: float = RECEIVE,
     ) -> None:
         super().__init__(config, clock, calls, native=native)
         self._fake_clock = clock
         self._journal = journal
+        self._takes = takes
 
     def receive(self, lane: str, *, maximum: int, visibility: int, wait: int) -> list[RawRecord]:
         """Receive up to ten records; wait for one if there is none."""
-        self._fake_clock.advance(RECEIVE)
+        self._fake_clock.advance(self._takes)
         records = super().receive(lane, maximum=maximum, visibility=visibility, wait=wait)
         if wait and not records:
             self._fake_clock.advance(wait / len(self.live))

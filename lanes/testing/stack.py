@@ -13,15 +13,15 @@ from lanes.testing.calls import Calls
 from lanes.testing.followed import MemoryRuns
 from lanes.testing.memory import MemoryLedger, MemoryQueues, MemorySlots
 from lanes.testing.overrides import MemoryHolds, MemoryOverrides
-from lanes.testing.pulled import InLine, PulledQueues
+from lanes.testing.pulled import InLine
 
 if TYPE_CHECKING:
     from random import Random
 
     from lanes.config import LanesConfig
+    from lanes.consumer.engines import Beside
     from lanes.consumer.telemetry import Telemetry
     from lanes.testing.clock import FakeClock
-    from lanes.testing.journal import Journal
 
 LAST_RESORT = 1000
 """maxReceiveCount of the lanes' queues, as the stack sets it."""
@@ -31,30 +31,34 @@ class MemoryStack:
     """
     One deployed stack, with invalid addresses.
 
+    Args:
+        config: the lanes.
+        clock: the time.
+        calls: those of the process that runs the consumer.
+        queues: of the lanes.
+
     Attributes:
         deployment: its addresses.
-        queues: of the lanes.
         ledger: the table.
+        slots: the slot table, which a single slot does not use.
         bell: the bell's queue, empty for ever in the mapped engine.
         runs: the table of runs, as producers use it.
+        holds, overrides: an operator's, which the consumer reads.
 
     """
 
-    def __init__(self, config: LanesConfig, clock: FakeClock, calls: Calls, journal: Journal) -> None:
+    def __init__(self, config: LanesConfig, clock: FakeClock, calls: Calls, queues: MemoryQueues) -> None:
+        self.config = config
+        self.clock = clock
+        self.calls = calls
+        self.queues = queues
         self.deployment = deployment_in_memory(config)
-        self.queues: MemoryQueues
-        if config.consumer.engine is EngineName.PULL:
-            self.queues = PulledQueues(config, clock, calls, native=LAST_RESORT, journal=journal)
-        else:
-            self.queues = MemoryQueues(config, clock, calls, native=LAST_RESORT)
         self.bell = bell_queue(config, clock)
-        self._calls = calls
         self.ledger = MemoryLedger(calls)
-        self._clock = clock
-        self._presence = MemorySlots(calls) if config.consumer.reserved_concurrency > 1 else None
-        holds = MemoryHolds(calls)
-        self._holds = Holds(holds)
-        self._overrides = MemoryOverrides(calls, holds, clock)
+        self.slots = MemorySlots(calls)
+        self.hold_store = MemoryHolds(calls)
+        self.holds = Holds(self.hold_store)
+        self.overrides = MemoryOverrides(calls, self.hold_store, clock)
         self.runs = MemoryRuns(Calls(), clock)
         self._followed = self.runs.within(calls)
 
@@ -62,24 +66,24 @@ class MemoryStack:
         """Return the bell as a new process uses it, a sender's by default; None in the mapped engine."""
         if self.deployment.bell is None:
             return None
-        return MemoryBell(self.bell, self.deployment.config, self._clock, calls or Calls())
+        return MemoryBell(self.bell, self.config, self.clock, calls or Calls())
 
-    def runtime(self, telemetry: Telemetry, random: Random) -> Runtime:
+    def runtime(self, telemetry: Telemetry, random: Random, *, beside: Beside | None = None) -> Runtime:
         """Return the runtime of a new process's consumer."""
         return Runtime(
             deployment=self.deployment,
             queues=self.queues,
             ledger=self.ledger,
-            presence=self._presence,
+            presence=self.slots if self.config.consumer.reserved_concurrency > 1 else None,
             telemetry=telemetry,
-            bell=self.new_bell(self._calls),
-            beside=InLine(),
-            clock=self._clock,
-            monotonic=self._clock,
-            sleep=self._clock.advance,
+            bell=self.new_bell(self.calls),
+            beside=beside or InLine(),
+            clock=self.clock,
+            monotonic=self.clock,
+            sleep=self.clock.advance,
             random=random,
-            overrides=self._overrides,
-            holds=self._holds,
+            overrides=self.overrides,
+            holds=self.holds,
             runs=lambda: self._followed,
         )
 

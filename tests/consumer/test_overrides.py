@@ -125,7 +125,7 @@ def test_a_moved_message_is_cancelled_by_what_came_before_its_move_was_known(sce
     scenario.world.queues.live["MAIN"].delete(record.receipt_handle)
     scenario.world.clock.advance(3)
     moved = scenario.world.overrides.active().of(Action.PRIORITIZE)[0]
-    raw = RawRecord.from_event(event_entry(ARN, record))
+    raw = RawRecord.from_event(event_entry("HIGH", record))
     scenario.world.send_body(
         "HIGH", record.body, group=record.group, deduplication_id=moved.moved_id(raw, since=raw.sent_at)
     )

@@ -10,30 +10,8 @@ from lanes.consumer.runtime import Runtime
 from lanes.consumer.telemetry import REPORTS_EVERY
 from lanes.testing.event import InvocationContext, sqs_event
 from lanes.testing.fifo.queue import FifoQueue
+from lanes.testing.pulled import InLine
 from tests.support.memory import Recorder, World
-
-
-class AtOnce:
-    """Makes each call beside the handler before it goes on."""
-
-    def start(self, call, *, after=0.0):
-        return Done(call())
-
-    def wait(self, calls):
-        pass
-
-
-@dataclasses.dataclass
-class Done:
-    """A call that has ended."""
-
-    value: object
-
-    def done(self):
-        return True
-
-    def result(self):
-        return self.value
 
 
 class Reports(Recorder):
@@ -72,12 +50,12 @@ def rung(world, handler):
             queues=world.queues,
             ledger=world.ledger,
             telemetry=telemetry,
-            beside=AtOnce(),
+            beside=InLine(),
             clock=world.clock,
         )
     )
     consumer.handler("work")(handler)
-    event = sqs_event("arn:aws:sqs:us-east-1:1:bell.fifo", bell.receive(1))
+    event = sqs_event("bell", bell.receive(1))
     consumer.handle(event, InvocationContext(world.clock, seconds=900, request="r"))
     return telemetry
 

@@ -6,7 +6,8 @@ import json
 import pytest
 
 from lanes.errors import ConfigurationError
-from tests.support.memory import World, aws_error, sqs_event
+from lanes.testing.event import sqs_event
+from tests.support.memory import World, aws_error
 from tests.support.scenario import Scenario
 
 

@@ -5,11 +5,14 @@ from random import Random
 
 import pytest
 
+from lanes.config import LanesConfig
+from lanes.mapping.undocumented import ThrottleBackoff
 from lanes.testing.overrides import OVERRIDES_READ
 from lanes.testing.pulled import InLine
-from tests.support.memory import Late, World, aws_error
+from simulator.parameters import Unknowns
+from simulator.simulated_lanes import SimulatedLanes
+from tests.support.memory import Late, aws_error
 from tests.support.scenario import Scenario
-from tests.support.single_slot import SingleSlot
 
 RECHECK = 0.25
 GRACE = 1.0
@@ -496,36 +499,27 @@ def test_priority_switched_off_never_yields():
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_with_one_slot_no_lower_record_starts_while_a_higher_one_has_waited(work, burst_size, every, seed):
     """Behind mapping rules, throttles and deletions that take their time: no inversion in the whole run."""
-    world = World({"consumer": {"function_timeout": 30}}, seed=seed)
-    slot = SingleSlot(world, seed=seed)
-    random = Random(seed)
-    waiting, inversions, done = {}, [], []
-
-    @world.consumer.handler("work")
-    def handle(message, context):
-        waiting.pop(message.id, None)
-        if context.lane == "MAIN" and waiting:
-            waited = world.clock.now - min(waiting.values())
-            if waited > RECHECK + work + 0.05:
-                inversions.append((message.id, waited))
-        slot.work(work)
-        done.append(message.id)
+    config = LanesConfig.from_dict({"consumer": {"engine": "mappings", "function_timeout": 30}})
+    unknowns = Unknowns(backoff=ThrottleBackoff())
+    lanes, random = SimulatedLanes(config, unknowns=unknowns, seed=seed), Random(seed)
 
     def burst():
-        for number in range(random.randrange(1, burst_size + 1)):
-            name = f"high{world.clock.now}{number}"
-            waiting[name] = world.clock.now
-            world.send("HIGH", id=name, group=f"g{random.randrange(20)}")
-        if len(done) < 300:
-            slot.at(random.expovariate(1 / (every * work)), burst)
+        for _ in range(random.randrange(1, burst_size + 1)):
+            lanes.send("HIGH", group=f"g{random.randrange(20)}", seconds=work)
+        if lanes.done < 300:
+            lanes.scheduler.after(random.expovariate(1 / (every * work)), burst)
 
     for number in range(250):
-        world.send("MAIN", id=f"main{number}", group=f"g{number % 120}")
-    slot.at(0.1, burst)
-    slot.run(4000 * work + 60, until=lambda: len(done) >= 300)
+        lanes.send("MAIN", group=f"g{number % 120}", seconds=work)
+    lanes.scheduler.after(0.1, burst)
+    lanes.run(seconds=4000 * work + 60, until=lambda: lanes.done >= 300)
 
-    assert len(done) >= 300
-    assert inversions == []
+    assert lanes.done >= 300
+    assert lanes.settle(within=600)
+    high = [one for one in lanes.handled if one.lane == "HIGH"]
+    for one in (one for one in lanes.handled if one.lane == "MAIN"):
+        waiting = [each.sent_at for each in high if each.sent_at < one.started_at < each.started_at]
+        assert one.started_at - min(waiting, default=one.started_at) <= RECHECK + work + 0.05
 
 
 BESIDE = pytest.mark.parametrize("beside", [InLine, Late], ids=["in line", "late"])

@@ -6,13 +6,12 @@ import pytest
 
 from lanes.config import LanesConfig
 from lanes.consumer.ledger import Park
+from lanes.mapping.undocumented import ThrottleBackoff
 from lanes.testing.fifo.settings import GroupOrder
 from simulator.oracle import violations
 from simulator.parameters import Unknowns
 from simulator.simulated_lanes import Pattern, SimulatedLanes
-from tests.support.memory import World
 from tests.support.scenario import Scenario
-from tests.support.single_slot import SingleSlot
 
 WORK = 0.2
 
@@ -25,18 +24,17 @@ class Flood:
         lanes = [{"name": "HIGH", "threshold": 50}, {"name": "MAIN"}]
         if max_wait is not None:
             lanes[1]["max_wait"] = max_wait
-        self.world = World({"lanes": lanes, "consumer": raw}, seed=seed)
-        self.slot = SingleSlot(self.world, seed=seed)
-        self.spent = {"HIGH": 0.0, "MAIN": 0.0}
-        self.began = self.world.clock.now
-        self.first_main = None
-        self.priorities = []
-        self.world.consumer.handler("work")(self._work)
         self.work = work
+        config = LanesConfig.from_dict({"lanes": lanes, "consumer": {"engine": "mappings", **raw}})
+        self.lanes = SimulatedLanes(config, unknowns=Unknowns(backoff=ThrottleBackoff()), seed=seed)
+        began = self.lanes.scheduler.now
         for number in range(main):
-            self.world.send("MAIN", group=f"m{number}")
+            self.lanes.send("MAIN", group=f"m{number}", seconds=work)
         self._flood()
-        self.slot.run(seconds)
+        self.lanes.run(seconds=seconds)
+        handled = list(self.lanes.handled)
+        self.spent = {lane: work * sum(one.lane == lane for one in handled) for lane in ("HIGH", "MAIN")}
+        self.first_main = min((one.started_at - began for one in handled if one.lane == "MAIN"), default=None)
 
     @property
     def share(self):
@@ -44,16 +42,9 @@ class Flood:
         return self.spent["MAIN"] / sum(self.spent.values())
 
     def _flood(self):
-        while self.world.queues.live["HIGH"].counts().visible < 40:
-            self.world.send("HIGH", group=f"h{self.world.calls.counts['x']}")
-            self.world.calls.counts["x"] += 1
-        self.slot.at(1, self._flood)
-
-    def _work(self, message, context):
-        if context.lane == "MAIN" and self.first_main is None:
-            self.first_main = self.world.clock.now - self.began
-        self.slot.work(self.work)
-        self.spent[context.lane] += self.work
+        while self.lanes.queues.live["HIGH"].counts().visible < 40:
+            self.lanes.send("HIGH", group=f"h{self.lanes.sent}", seconds=self.work)
+        self.lanes.scheduler.after(1, self._flood)
 
 
 def test_strict_priority_serves_nothing_below_an_endless_flood():

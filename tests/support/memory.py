@@ -3,38 +3,34 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections import Counter
 from contextlib import suppress
 from random import Random
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lanes import Message
 from lanes.bell import BODY, HEARTBEAT
 from lanes.config import EngineName, LanesConfig
-from lanes.config.deployment import Deployment, LaneQueues
 from lanes.consumer import Consumer
-from lanes.consumer.runtime import Runtime
 from lanes.errors import AwsError
-from lanes.holds import Holds
 from lanes.producer import Pacing, Producer
 from lanes.producer.outgoing import Accepted, Refused, SendEntry
-from lanes.testing.bell import BELL, MemoryBell, bell_queue
+from lanes.testing.bell import BELL
 from lanes.testing.calls import Calls
 from lanes.testing.clock import FakeClock
-from lanes.testing.event import InvocationContext
-from lanes.testing.event import sqs_event as event_of_queue
+from lanes.testing.event import InvocationContext, sqs_event
 from lanes.testing.fifo.errors import FifoQueueError, ReceiptHandleExpiredError
-from lanes.testing.followed import MemoryRuns
-from lanes.testing.memory import MemoryLedger, MemoryQueues, MemorySlots
-from lanes.testing.overrides import MemoryHolds, MemoryOverrides
-from lanes.testing.pulled import InLine
-from lanes.testing.sender import marks
+from lanes.testing.journal import Journal
+from lanes.testing.pulled import InLine, PulledQueues
+from lanes.testing.sender import MemorySender
 from lanes.testing.silence import Silence
+from lanes.testing.stack import MemoryStack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from lanes.consumer.records import RawRecord
+    from lanes.consumer.engines import Pending
     from lanes.testing.fifo.message import ReceivedMessage
 
 
@@ -72,60 +68,20 @@ class Recorder(Silence):
         return [fields for event, fields in self.events if event == name]
 
 
-class PolledQueues(MemoryQueues):
-    """Queues whose long polls take their part of the time for which all lanes are polled together."""
-
-    def __init__(self, config: LanesConfig, clock: FakeClock, calls: Calls, *, native: int | None) -> None:
-        super().__init__(config, clock, calls, native=native)
-        self.clock = clock
-
-    def receive(self, lane: str, *, maximum: int, visibility: int, wait: int) -> list[RawRecord]:
-        received = super().receive(lane, maximum=maximum, visibility=visibility, wait=wait)
-        if wait and not received:
-            self.clock.advance(wait / len(self.live))
-            received = self.taken(lane, maximum=maximum, visibility=visibility)
-        return received
-
-
-class Late:
+class Late(InLine):
     """Makes the calls beside the handler as late as it can: when their results are asked for."""
 
-    def start(self, call: Callable[[], T], *, after: float = 0.0) -> LateCall[T]:
+    def start(self, call: Callable[[], T], *, after: float = 0.0) -> Pending[T]:
         """Make a call later."""
-        return LateCall(call)
+        return super().start(call, after=math.inf)
 
-    def wait(self, calls: Sequence[LateCall[Any]]) -> None:
+    def wait(self, calls: Sequence[Pending[object]]) -> None:
         """Make the first call."""
-        calls[0].make()
+        with suppress(AwsError):
+            calls[0].result()
 
 
-class LateCall(Generic[T]):
-    """A call that is made when its result is asked for."""
-
-    def __init__(self, call: Callable[[], T]) -> None:
-        self._call = call
-        self._made: list[T] = []
-
-    def make(self) -> None:
-        """Make it now."""
-        if not self._made:
-            self._made.append(self._call())
-
-    def done(self) -> bool:
-        """Whether it was made."""
-        return bool(self._made)
-
-    def cancel(self) -> bool:
-        """Whether it was not made; nobody asks for it afterwards."""
-        return not self._made
-
-    def result(self) -> T:
-        """Return the result."""
-        self.make()
-        return self._made[0]
-
-
-class World:
+class World(MemoryStack):
     """
     Lanes in memory, under a clock that the test moves.
 
@@ -143,60 +99,24 @@ class World:
         beside: Any = None,
     ) -> None:
         raw = raw or {}
-        self.config = LanesConfig.from_dict(
-            {**raw, "consumer": {"engine": engine, **raw.get("consumer", {})}}
-        )
-        self.clock = FakeClock()
-        self.calls = Calls()
-        self.queues = PolledQueues(self.config, self.clock, self.calls, native=native)
-        self.pulls = self.config.consumer.engine is EngineName.PULL
-        self.bell = bell_queue(self.config, self.clock)
-        self.beside = beside or InLine()
-        self.ledger = MemoryLedger(self.calls)
-        self.slots = MemorySlots(self.calls)
-        self.hold_store = MemoryHolds(self.calls)
-        self.holds = Holds(self.hold_store)
-        self.overrides = MemoryOverrides(self.calls, self.hold_store, self.clock)
-        self.runs = MemoryRuns(self.calls, self.clock)
+        config = LanesConfig.from_dict({**raw, "consumer": {"engine": engine, **raw.get("consumer", {})}})
+        clock, calls = FakeClock(), Calls()
+        journal = Journal(clock)
+        queues = PulledQueues(config, clock, calls, native=native, journal=journal, takes=0.0)
+        super().__init__(config, clock, calls, queues)
+        self.pulls = config.consumer.engine is EngineName.PULL
+        self.sender = MemorySender(self.deployment, queues.live, journal, bell=None)
+        self.beside = beside
+        self.runs = self.runs.within(calls)
         self.recorder = Recorder()
         self.seed = seed
         self.requests = 0
-        self.deployment = Deployment(
-            config=self.config,
-            queues={
-                lane.name: LaneQueues(
-                    url=f"https://sqs/1/{lane.name}.fifo",
-                    dead_letter_url=f"https://sqs/1/{lane.name}-dead.fifo",
-                )
-                for lane in self.config.lanes
-            },
-            table="ledger",
-            bell=f"https://sqs/1/{BELL}.fifo" if self.pulls else None,
-        )
         self.consumer = self.environment()
 
     def environment(self) -> Consumer:
         """Return the consumer of a new execution environment."""
-        slots = self.config.consumer.reserved_concurrency
         self.seed += 1
-        return Consumer(
-            Runtime(
-                deployment=self.deployment,
-                queues=self.queues,
-                ledger=self.ledger,
-                presence=None if slots == 1 else self.slots,
-                telemetry=self.recorder,
-                overrides=self.overrides,
-                holds=self.holds,
-                runs=lambda: self.runs,
-                bell=MemoryBell(self.bell, self.config, self.clock, self.calls) if self.pulls else None,
-                beside=self.beside,
-                sleep=self.clock.advance,
-                clock=self.clock,
-                monotonic=self.clock,
-                random=Random(self.seed),
-            )
-        )
+        return Consumer(self.runtime(self.recorder, Random(self.seed), beside=self.beside))
 
     def send(
         self,
@@ -232,8 +152,7 @@ class World:
             claimed_at=claimed_at,
             run=run,
         )
-        queue, attributes = self.queues.live[lane], marks(entry) or None
-        return queue.send(body, group=group, deduplication_id=key, attributes=attributes).message_id
+        return self.sender.take_in(lane, entry).message_id
 
     def producer(self, *, source: str | None = None) -> Producer:
         """Return a producer of another process, whose calls are those of `calls` as well."""
@@ -247,16 +166,8 @@ class World:
 
     def send_batch(self, queue_url: str, entries: Sequence[SendEntry]) -> dict[str, Accepted | Refused]:
         """Send the batch of a producer."""
-        lane = queue_url.rpartition("/")[2].removesuffix(".fifo")
         with self.calls.make("SendMessageBatch"):
-            return {one.entry_id: self._taken_in(lane, one) for one in entries}
-
-    def _taken_in(self, lane: str, entry: SendEntry) -> Accepted:
-        group, once = entry.message_group_id, entry.message_deduplication_id
-        sent = self.queues.live[lane].send(
-            entry.body, group=group, deduplication_id=once, attributes=marks(entry) or None
-        )
-        return Accepted(message_id=sent.message_id, sequence_number=str(sent.sequence_number))
+            return self.sender.send_batch(queue_url, entries)
 
     def receive(self, lane: str, most: int | None = None) -> list[ReceivedMessage]:
         """Take a batch out, as the mapping does."""
@@ -310,8 +221,3 @@ class World:
         kept = self.invoke(lane, messages, consumer=consumer)
         self.delete(lane, messages, kept=kept)
         return kept
-
-
-def sqs_event(lane: str, messages: Sequence[ReceivedMessage]) -> dict[str, Any]:
-    """Return the Lambda event of a received batch."""
-    return event_of_queue(f"arn:aws:sqs:us-east-1:1:{lane}.fifo", messages)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import threading
 
 from lanes.config import LanesConfig
-from lanes.config.deployment import Deployment, LaneQueues
 from lanes.errors import AwsError
 from lanes.message import Message, id_in
 from lanes.producer import Pacing, Producer
 from lanes.producer.outgoing import Accepted, Refused
 from lanes.testing.clock import FakeClock
+from lanes.testing.stack import deployment_in_memory
 
 ACCEPT = "accept"
 THROTTLE = "throttle"
@@ -84,17 +85,12 @@ class FakeSqs:
 
 def queue_url(lane):
     """Return the address of a lane's queue in tests."""
-    return f"https://sqs.example/123456789012/{lane}.fifo"
+    return f"https://sqs.invalid/{lane}.fifo"
 
 
 def make_deployment(config=None):
-    """Return a deployment of these lanes, by default HIGH, MEDIUM and MAIN."""
-    config = config or LanesConfig()
-    queues = {
-        lane.name: LaneQueues(url=queue_url(lane.name), dead_letter_url=queue_url(f"{lane.name}-dead"))
-        for lane in config.lanes
-    }
-    return Deployment(config=config, queues=queues, table="ledger")
+    """Return a deployment of these lanes without a bell, by default HIGH, MEDIUM and MAIN."""
+    return dataclasses.replace(deployment_in_memory(config or LanesConfig()), bell=None)
 
 
 def make_producer(sqs, *, config=None, jitter=random.random, **fields):

@@ -376,7 +376,7 @@ def test_nothing_that_a_killed_process_still_does_takes_effect():
     lanes.producer.send("a", {})
     lanes.run_until(lambda: bool(killed))
 
-    (record,) = lanes._stack._presence.records.values()
+    (record,) = lanes._stack.slots.records.values()
     assert record.busy
 
 

@@ -5,8 +5,8 @@ import pytest
 from lanes.bell import BODY
 from lanes.errors import ConfigurationError
 from lanes.metrics import Metric
-from lanes.testing.event import InvocationContext
-from tests.support.memory import World, sqs_event
+from lanes.testing.event import InvocationContext, sqs_event
+from tests.support.memory import World
 from tests.support.scenario import Scenario
 
 
@@ -38,7 +38,7 @@ def test_a_batch_of_a_lane_that_this_version_does_not_know_returns(engine):
     world = World({"consumer": {"engine": engine}})
     for number in range(3):
         world.send("MAIN", data=number)
-    event = sqs_event("arn:aws:sqs:eu-central-1:1:GONE.fifo", world.receive("MAIN"))
+    event = sqs_event("GONE", world.receive("MAIN"))
 
     with pytest.raises(ConfigurationError, match=r"GONE.* is not a lane"):
         world.consumer.handle(event, InvocationContext(world.clock, seconds=30, request="r"))
