@@ -20,7 +20,6 @@ from lanes.testing.fifo.settings import LOOK_AHEAD
 from lanes.testing.memory import MemorySlots
 from lanes.testing.silence import Silence
 from lanes.testing.stack import deployment_in_memory
-from simulator.ledger import CountedLedger
 
 from .bell import SimulatedBell
 from .beside import SimulatedBeside
@@ -30,6 +29,7 @@ from .fault_injection import FaultInjector
 from .function import SimulatedFunction
 from .handled import Handled, HandledLog
 from .history import History
+from .ledger import CountedLedger
 from .mapping import SimulatedMapping
 from .meter import Meter, SlotWatch
 from .parameters import Faults, Unknowns
