@@ -45,6 +45,7 @@ class OutgoingRow:
         run: Mark of the run that is followed; empty for none.
         attempts: Number of calls that included it and were not throttled.
         first_tried_at: Start of the first of them.
+        alone: Sent in a call of its own, after one that was refused for one of its rows.
     """
 
     row: Row
@@ -58,3 +59,4 @@ class OutgoingRow:
     run: str = ""
     attempts: int = 0
     first_tried_at: float = 0.0
+    alone: bool = False

@@ -13,7 +13,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lanes.fault_codes import is_throttle
+from lanes.fault_codes import is_about_message, is_throttle
 from lanes.producer.flow import CallFlow
 from lanes.producer.order import MAX_BYTES, MAX_ENTRIES
 from lanes.producer.outgoing import Refused
@@ -117,6 +117,8 @@ class SendWindow:
         batch: list[OutgoingRow] = []
         bytes_left = MAX_BYTES
         while self._ready and len(batch) < max_entries and self._ready[0].size_bytes <= bytes_left:
+            if batch and (batch[0].alone or self._ready[0].alone):
+                break
             item = self._ready.popleft()
             if item.attempts == 0:
                 item.first_tried_at = now
@@ -147,14 +149,26 @@ class SendWindow:
         return accepted
 
     def settle_failure(self, batch: Sequence[OutgoingRow], error: AwsError, now: float) -> None:
-        """Apply the failure of a whole call; its rows fail if a retry cannot help."""
+        """
+        Apply the failure of a whole call; its rows fail if a retry cannot help.
+
+        Rows of a call that was refused for one of them are sent again, each alone.
+        """
         answer = Refused(code=error.code, reason=str(error), retryable=error.retryable)
         if error.retryable:
             self.settle(batch, [answer] * len(batch), now)
             return
         self._flow.ended(now, [answer], accepted=False)
+        is_own_fault = is_about_message(error.code)
+        if is_own_fault and len(batch) > 1:
+            for item in reversed(batch):
+                # That did not try the others.
+                item.attempts -= 1
+                item.alone = True
+                self._ready.appendleft(item)
+            return
         for item in batch:
-            self._fail(item, answer, refused=False)
+            self._fail(item, answer, refused=is_own_fault)
 
     def _refuse(self, refused: Sequence[tuple[OutgoingRow, Refused]], now: float) -> None:
         # Together, so that they fill one call again.

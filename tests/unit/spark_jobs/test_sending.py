@@ -31,6 +31,9 @@ DEPLOYMENT = Deployment(
 BUSY = Refused(code="ServiceUnavailable", reason="try again", retryable=True)
 WRONG = Refused(code="InvalidMessageContents", reason="not that", retryable=False)
 THROTTLED = AwsError(operation="SendMessageBatch", code="ThrottlingException", retryable=True)
+UNCALLABLE = AwsError(
+    operation="SendMessageBatch", code="InvalidMessageContents", message="not that", retryable=False
+)
 DENIED = AwsError(operation="SendMessageBatch", code="AccessDenied", message="no", retryable=False)
 
 
@@ -389,6 +392,32 @@ def test_a_row_that_sqs_refuses_is_put_aside_too():
 
     assert record.aside == [(3, "InvalidMessageContents: not that")]
     assert (counts.quarantined, counts.lanes["MAIN"]) == (1, 3)
+
+
+@pytest.mark.parametrize("group", ["one", None], ids=["one group", "a group each"])
+def test_a_row_for_which_sqs_refuses_the_whole_call_is_put_aside_alone(group):
+    """The other rows of that call are sent, in their order."""
+    calls = Calls(lambda entry: UNCALLABLE if id_in(entry.identity) == "4" else None)
+    record = Recorder()
+    many = [one | ({"group": group} if group else {}) for one in rows(23)]
+
+    counts = task(calls, record=record, quarantine=True).send([many])
+
+    assert [position for position, _ in record.aside] == [5]
+    assert sorted(record.ids, key=int) == [str(number) for number in range(23) if number != 4]
+    assert (counts.lanes["MAIN"], counts.quarantined) == (22, 1)
+    if group:
+        assert record.ids == sorted(record.ids, key=int)
+
+
+def test_a_task_that_puts_no_row_aside_names_the_one_for_which_sqs_refuses_the_call():
+    """Not the nine beside it."""
+    calls = Calls(lambda entry: UNCALLABLE if id_in(entry.identity) == "4" else None)
+
+    with pytest.raises(RowRefusedError, match="InvalidMessageContents") as raised:
+        task(calls).send([rows(23)])
+
+    assert raised.value.position == 5
 
 
 def test_rows_that_two_lanes_refuse_in_answers_that_arrive_together_are_put_aside():
