@@ -130,6 +130,19 @@ def time_of(not_before: datetime | timedelta, now: float, *, latest: timedelta) 
     return max(found, 0.0)
 
 
+def check_expiry(message: Message[Any], due: float | None) -> None:
+    """
+    Refuse a message for later that expires before its time, in epoch seconds.
+
+    Raises:
+        InvalidMessageError: no handler would get it.
+    """
+    if due is not None and message.expires is not None and message.expires.timestamp() <= due:
+        later = datetime.fromtimestamp(due, UTC)
+        problem = f"expires is {message.expires}, not after not_before ({later}), so no handler would get the message"
+        raise InvalidMessageError([problem])
+
+
 def plain(text: str) -> str:
     """
     Return a text as Python's own type.

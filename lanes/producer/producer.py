@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.config.deployment import Deployment
 from lanes.errors import ConfigurationError, MessageError, MessageTooLargeError, RunError
-from lanes.message import CLAIMED_AT, LARGEST_BODY_BYTES, Message, expiry_of, run_bytes, size_bytes, time_of
+from lanes.message import (
+    CLAIMED_AT,
+    LARGEST_BODY_BYTES,
+    Message,
+    check_expiry,
+    expiry_of,
+    run_bytes,
+    size_bytes,
+    time_of,
+)
 from lanes.priority import PriorityRules, priority_to_send
 from lanes.producer.dispatch import Dispatch, Pacing
 from lanes.producer.later import LATEST, LATEST_OF_RUN, NO_SCHEDULER, LaterSender, call_of
@@ -244,7 +253,7 @@ class Producer:
         if concurrency < 1:
             raise ValueError(f"concurrency is {concurrency}; must be at least 1")
         due = None if not_before is None else self._due(not_before, LATEST_OF_RUN if run else LATEST)
-        items = self._prepared(messages, claimed_at=claimed_at, run=run, is_later=due is not None)
+        items = self._prepared(messages, claimed_at=claimed_at, run=run, due=due)
         later = None if due is None or self._later is None else LaterSender(self._later(), at=due)
         report = self._dispatched(
             items,
@@ -352,7 +361,7 @@ class Producer:
         return due
 
     def _prepared(
-        self, messages: Iterable[Message], *, claimed_at: float | None, run: str, is_later: bool
+        self, messages: Iterable[Message], *, claimed_at: float | None, run: str, due: float | None
     ) -> list[Outgoing]:
         items: list[Outgoing] = []
         refusals: list[tuple[int, Message, MessageError]] = []
@@ -364,7 +373,8 @@ class Producer:
                 )
             try:
                 items.append(self._outgoing(index, message, claimed_at, run))
-                if is_later:
+                if due is not None:
+                    check_expiry(message, due)
                     self._check_call(items[-1])
             except MessageError as error:
                 refusals.append((index, message, error))

@@ -110,6 +110,12 @@ def test_a_time_that_is_over_is_now(run):
     assert run.sent() == ["a", "b", "c"]
 
 
+def test_an_entry_that_expires_before_its_time_is_refused():
+    """No handler would get its message."""
+    with pytest.raises(InvalidMessageError, match="not after not_before"):
+        new_outbox().prepare("k", None, not_before=2 * MINUTE, expires=MINUTE)
+
+
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [

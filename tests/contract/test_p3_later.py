@@ -124,6 +124,17 @@ def test_a_time_that_is_none_is_refused(not_before, problem):
     assert not lanes.journal.sent
 
 
+def test_a_message_that_expires_before_its_time_is_refused():
+    """No handler would get it."""
+    lanes = Handled().lanes
+
+    with pytest.raises(
+        InvalidMessageError, match=r"not after not_before .*, so no handler would get the message"
+    ):
+        lanes.producer.send("x", 1, not_before=MINUTE, expires=timedelta(seconds=30))
+    assert not lanes.scheduled
+
+
 def test_a_message_that_scheduler_cannot_hold_is_refused_with_the_others():
     """Its input is at most 256 KB, a quarter of a message of SQS."""
     lanes = Handled().lanes
