@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment
 from lanes.errors import ConfigurationError, InvalidMessageError
-from lanes.message import LARGEST_BODY_BYTES, LONGEST_ID, Message, expiry_of, plain, size_bytes, time_of
+from lanes.message import (
+    LARGEST_BODY_BYTES,
+    LONGEST_ID,
+    Message,
+    check_expiry,
+    expiry_of,
+    plain,
+    size_bytes,
+    time_of,
+)
 from lanes.outbox.entry import (
     LARGEST_PRIORITY,
     LATEST,
@@ -25,6 +34,7 @@ from lanes.outbox.entry import (
     UniqueOptions,
 )
 from lanes.priority import PriorityRules, priority_to_send
+from lanes.producer.outgoing import check_messages
 from lanes.source import program_source
 from lanes.trace_context import current_traceparent
 
@@ -213,6 +223,12 @@ class Outbox:
         # Drivers write a member of an enum by its name.
         return replace(entry, unique_key=None if key is None else plain(key)), on_duplicate == "keep"
 
+    def _entries_of(
+        self, messages: Iterable[Message], not_before: datetime | timedelta | None
+    ) -> list[Entry]:
+        check_messages(messages, "add_many")
+        return [self._entry_of(message, not_before) for message in messages]
+
     def _entry_of(self, message: Message, not_before: datetime | timedelta | None = None) -> Entry:
         """Create the entry of a message, without its number."""
         if not isinstance(message, Message):
@@ -233,6 +249,8 @@ class Outbox:
                 raise InvalidMessageError([f"{name} is {value!r}; a database can't hold all its characters"])
         position = self._positions.next()
         written_at = position / MICROSECONDS
+        due = None if not_before is None else time_of(not_before, written_at, latest=LATEST)
+        check_expiry(message, due)
         return Entry(
             id=message.id,
             kind=message.kind,
@@ -243,7 +261,7 @@ class Outbox:
             lane=self.config.lane_for(resolved).name,
             position=position,
             created_at=written_at,
-            not_before=None if not_before is None else time_of(not_before, written_at, latest=LATEST),
+            not_before=due,
             # Also for a time in the past: only the relay's clock decides when it is due.
             is_scheduled=not_before is not None,
         )
@@ -350,9 +368,7 @@ class Outbox:
         """
         from lanes.outbox.sql.writing import write
 
-        return write(
-            session, self._sql_table(), [self._entry_of(message, not_before) for message in messages]
-        )
+        return write(session, self._sql_table(), self._entries_of(messages, not_before))
 
     async def add_many_async(
         self,
@@ -364,8 +380,7 @@ class Outbox:
         """Write entries as `add_many` does, in the transaction of an asynchronous session or connection."""
         from lanes.outbox.sql.writing import write_async
 
-        entries = [self._entry_of(message, not_before) for message in messages]
-        return await write_async(session, self._sql_table(), entries)
+        return await write_async(session, self._sql_table(), self._entries_of(messages, not_before))
 
     def lock_group(self, session: Session | scoped_session[Any] | Connection | Bridge, *groups: str) -> None:
         """

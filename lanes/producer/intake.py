@@ -188,4 +188,11 @@ def _item(index: int, record: Mapping[str, Any], rules: IntakeRules) -> Outgoing
         if name != CLAIMED_AT
     }
     size = size_bytes(body) + sum(attribute_bytes(*named) for named in kept.items())
-    return Outgoing(index=index, message=forwarded, body=body, size_bytes=size, attributes=kept)
+    return Outgoing(
+        index=index,
+        message=forwarded,
+        body=body,
+        size_bytes=size,
+        attributes=kept,
+        trace_header=attributes.get("AWSTraceHeader"),
+    )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-def check_messages(messages: object) -> None:
+def check_messages(messages: object, called: str = "send_many") -> None:
     """
     Refuse anything but an iterable of messages before it is read.
 
@@ -24,7 +24,7 @@ def check_messages(messages: object) -> None:
     """
     if isinstance(messages, Message) or not isinstance(messages, Iterable):
         raise TypeError(
-            "send_many accepts an iterable of Message(kind=..., data=...), such as a list, not "
+            f"{called} accepts an iterable of Message(kind=..., data=...), such as a list, not "
             f"{'one Message' if isinstance(messages, Message) else repr(messages)}"
         )
 
@@ -46,6 +46,8 @@ class Outgoing:
     claimed_at: float | None = None
     run: str = ""
     attributes: Mapping[str, Any] | None = None
+    # Of a message that is sent on; else made from its trace.
+    trace_header: str | None = None
 
     def entry(self, entry_id: str) -> SendEntry:
         """Return it as an entry of a batch call."""
@@ -54,7 +56,7 @@ class Outgoing:
             body=self.body,
             message_group_id=self.message.message_group_id,
             message_deduplication_id=self.message.message_deduplication_id,
-            trace_header=xray_header(self.message.traceparent),
+            trace_header=self.trace_header or xray_header(self.message.traceparent),
             claimed_at=self.claimed_at,
             run=self.run,
             attributes=self.attributes,

@@ -11,7 +11,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from lanes import LanesConfig, Priority, PriorityRules, processing_priority
+from lanes import LanesConfig, Message, Priority, PriorityRules, processing_priority
 from lanes.config.deployment import Deployment
 from lanes.errors import (
     AwsError,
@@ -121,6 +121,13 @@ def test_a_text_that_no_database_holds_is_refused_before_it_reaches_your_connect
 def test_what_is_not_a_message_is_refused(messages):
     """By its name, and before anything is written."""
     with pytest.raises(TypeError, match=r"add_many accepts Message\(kind=..., data=...\), not (str|dict)"):
+        Outbox().add_many(None, messages)
+
+
+@pytest.mark.parametrize("messages", [None, Message(kind="k")])
+def test_several_messages_are_asked_for(messages):
+    """One alone, or none, is named."""
+    with pytest.raises(TypeError, match=r"add_many accepts an iterable of Message.*, not (None|one Message)"):
         Outbox().add_many(None, messages)
 
 

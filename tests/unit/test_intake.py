@@ -74,6 +74,17 @@ def test_the_attributes_of_a_sender_are_kept():
     }
 
 
+def test_the_tracing_header_of_a_sender_is_kept():
+    """AWS sets it for services and traced functions; nothing in the body has it."""
+    sqs, given = FakeSqs(), record(0, "plain")
+    header = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1"
+
+    assert handled(sqs, given | {"attributes": given["attributes"] | {"AWSTraceHeader": header}}) == []
+
+    (entry,) = sqs.queues[queue_url("MEDIUM")]
+    assert entry.trace_header == header
+
+
 def test_attributes_count_towards_the_size_of_a_call():
     """SQS would refuse all ten messages of a call above 1 MiB."""
     sqs = FakeSqs()
