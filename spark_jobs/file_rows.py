@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.body import member_places
 from lanes.errors import ConfigurationError
+from lanes.message import LARGEST_BODY_BYTES
 
 from .rows.outgoing import UnreadableRow
 from .table_formats import check_formats
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     Row = dict[str, Any]
 
 CHUNK_ROWS = 1_000
+LARGEST_FIELD = 16 * LARGEST_BODY_BYTES
 # By the ending of the file's name; the last is for standard input too.
 FORMATS = {".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"}
 SOURCE = "lanes bulk send"
@@ -125,6 +127,9 @@ def _parquet_files(path: Path) -> list[Path]:
 
 
 def _csv(file: Iterable[str], options: argparse.Namespace) -> Iterator[Row]:
+    # The module's own limit, 128 KiB, is less than a message holds, and the reader refuses the row that it does not. An
+    # open quotation mark takes the rest of the file.
+    csv.field_size_limit(LARGEST_FIELD)
     rows = csv.DictReader(file, strict=True)
     names = list(rows.fieldnames or [])
     made = _columns(options, names)

@@ -215,6 +215,18 @@ def test_a_file_is_sent_without_spark(aws, lanes, command, tmp_path):
     assert [json.loads(one.read_text())["row"]["id"] for one in refused] == ["40"]
 
 
+def test_a_long_field_of_a_file_is_sent(aws, lanes, command, tmp_path):
+    """As far as a message holds it; one that does not is set aside."""
+    file, texts = tmp_path / "letters.csv", ["x" * 200_000, "x" * 1_100_000]
+    file.write_text("n,text\n" + "".join(f"{number},{text}\n" for number, text in enumerate(texts)))
+    here = ["--endpoint", aws.endpoint_url, "bulk", "send", str(file), "--kind", "csv.long", "--id", "n"]
+    done = json.loads(command(*here, "--run", "long", "--on-error", "quarantine").stdout)
+
+    assert (done["sent"], done["quarantined"]) == (1, 1)
+    arrived = [event for _, event in lanes.take("MAIN") if event["type"] == "csv.long"]
+    assert [event["data"]["text"] for event in arrived] == texts[:1]
+
+
 def test_a_file_that_cannot_be_sent_fails_with_its_row(aws, lanes, command, tmp_path):
     """And its session has ended, so that the mended file can be sent."""
     file = tmp_path / "numbers.jsonl"
