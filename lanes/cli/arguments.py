@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import time
@@ -81,6 +82,9 @@ def _text(path: Path) -> str:
         return ""
 
 
+HIGHEST_RATE = 1_000_000
+"""Far beyond what SQS takes."""
+
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation.")]
 NewPriority = Annotated[
@@ -133,13 +137,29 @@ def duration(text: str, option: str) -> timedelta:
     Raises:
         typer.BadParameter: the text is not a duration.
     """
-    value = parse_duration(float(text) if text.replace(".", "", 1).isdigit() else text)
+    value = parse_duration(float(text) if text.replace(".", "", 1).isdecimal() else text)
     if value is None:
         raise typer.BadParameter(
             f"{text!r} is not a duration; give seconds, or a number with a unit such as 30s, 15m, 2h or 1d",
             param_hint=option,
         )
     return value
+
+
+def parse_rate(text: str) -> float:
+    """
+    Parse a number a second; 0 is for no limit.
+
+    Raises:
+        typer.BadParameter: it is no number, negative, or not finite.
+    """
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = math.nan
+    if not 0 <= rate < HIGHEST_RATE:
+        raise typer.BadParameter(f"{text!r} is not a rate; give a number from 0 to {HIGHEST_RATE:,}")
+    return rate
 
 
 def read_time(text: str | None, option: str = "--since") -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import importlib.util
 import os
@@ -40,6 +41,9 @@ from lanes.cli.printing import escape_unwritable, say
 from lanes.cli.target import Output, Target
 from lanes.cli.usage import ExitCode, UsageError
 from lanes.errors import AwsError, LanesError
+
+UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+"""Errors of a full or broken disk behind standard output."""
 
 app = typer.Typer(
     name="lanes",
@@ -179,4 +183,13 @@ def main() -> None:
         sys.exit(ExitCode.FAILED)
     except LanesError as error:
         say(f"error: {error}")
+        sys.exit(ExitCode.FAILED)
+    except OSError as error:
+        if error.errno not in UNWRITABLE or error.filename is not None:
+            raise
+        # What is left in the buffer would fail again when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        say(
+            f"error: the output can't be written: {error.strerror}; changes that the command had begun may be made"
+        )
         sys.exit(ExitCode.FAILED)

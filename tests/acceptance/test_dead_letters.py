@@ -155,6 +155,15 @@ def test_nothing_is_redriven_or_deleted_where_nobody_can_confirm(typed, sqs, dep
     assert count(sqs, deployment.queues["MAIN"].dead_letter_url) == 2
 
 
+@pytest.mark.parametrize("verb", [("list",), ("redrive", "MAIN", "--dry-run"), ("delete", "MAIN", "--yes")])
+def test_a_run_that_does_not_exist_is_named(typed, sqs, verb):
+    """No dead letter would match, as if all members were well."""
+    done = typed("dead-letters", *verb, "--run", "statemnets")
+
+    assert done.returncode == 1
+    assert "there is no run 'statemnets'" in done.stderr
+
+
 def test_a_delete_takes_what_it_was_told_to(typed, sqs, deployment, request):
     """Those of another reason stay; a dry run deletes nothing."""
     kind = fresh_kind(request)

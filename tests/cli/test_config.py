@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -27,6 +28,19 @@ def test_a_closed_stream_is_no_fault(closed):
     assert done.returncode == 0
     assert "Traceback" not in done.stderr
     assert ("HIGH" in done.stdout) != closed.startswith(">")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the device is Linux's")
+@pytest.mark.parametrize("output", ["table", "json"])
+def test_a_full_disk_is_named(output):
+    """The output is lost, and no traceback says more."""
+    command = f'"{sys.executable}" -m lanes config show --output {output} > /dev/full'
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 1
+    assert "error: the output can't be written: No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
 
 
 def test_unknown_stage_is_named_with_the_nearest_known_one(typed):

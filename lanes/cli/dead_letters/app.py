@@ -20,6 +20,7 @@ from lanes.cli.arguments import (
     lane_named,
     lanes_here,
     operations_of,
+    parse_rate,
     read_time,
 )
 from lanes.cli.busy import busy, run_shown
@@ -31,6 +32,7 @@ from lanes.operate.dead_letters.listing import DeadLetterFilter, list_dead_lette
 from lanes.operate.dead_letters.redrive import DeadLetterRun, Task
 from lanes.operate.dead_letters.rows import brief_rows, details_of, held_lines, row_of
 from lanes.operate.history.audit import audited
+from lanes.operate.runs import find_run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,7 +72,12 @@ Since = Annotated[
 Until = Annotated[str | None, typer.Option(help="Select dead letters before this time: ISO 8601, or an age.")]
 Ids = Annotated[list[str] | None, typer.Option("--id", help="Select this message; may be repeated.")]
 Limit = Annotated[int, typer.Option(min=0, help="Stop after this many; 0 for no limit.")]
-Rate = Annotated[float, typer.Option(min=0, help="Process at most this many a second; 0 for no limit.")]
+Rate = Annotated[
+    float,
+    typer.Option(
+        parser=parse_rate, metavar="RATE", help="Process at most this many a second; 0 for no limit."
+    ),
+]
 Hide = Annotated[
     str, typer.Option(help="Hide the dead letters of this run from other readers for this long.")
 ]
@@ -104,6 +111,7 @@ def list_(
     """
     operations = operations_of(context)
     wanted = _filter(kind=kind, group=group, run=run, reason=reason, since=since, until=until)
+    _check_run(operations, run)
     target = target_of(context)
     shows_all = wide or target.output is Output.JSON
     letters: list[DeadLetteredMessage] = []
@@ -229,6 +237,7 @@ def _work(context: typer.Context, verb: str, lane: str, wanted: DeadLetterFilter
     """Show a preview, ask for confirmation, process the dead letters and print the result."""
     target, operations = target_of(context), operations_of(context)
     name = lane_named(operations, lane)
+    _check_run(operations, wanted.run)
     if how.dry_run or not how.yes:
         listing = _read(operations, name, wanted, limit=min(how.limit or PREVIEWED, PREVIEWED))
         rows, held = _summary(name, listing), held_lines(listing.letters)
@@ -316,6 +325,12 @@ def _filter(
         until=read_time(until, "--until"),
         ids=tuple(ids or ()),
     )
+
+
+def _check_run(operations: Operations, name: str | None) -> None:
+    """Raise `ConfigurationError` if there is no run of this name: nothing would match, as if all were well."""
+    if name is not None:
+        find_run(operations.runs, name)
 
 
 def _lanes(operations: Operations, lane: str | None) -> list[str]:
