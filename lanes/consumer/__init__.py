@@ -45,7 +45,7 @@ class Consumer:
             `httpx.ConnectError`.
 
     Raises:
-        TypeError: `unavailable` has something else than types of exceptions.
+        TypeError: `unavailable` has something else than types of exceptions, or the runtime is none.
         ConfigurationError: one of them has another meaning, such as `Exception` or `Retry`.
 
     Example:
@@ -60,6 +60,10 @@ class Consumer:
     def __init__(
         self, runtime: Runtime | None = None, *, unavailable: Iterable[type[Exception]] = ()
     ) -> None:
+        if runtime is not None and not hasattr(runtime, "build_engine"):
+            raise TypeError(
+                f"Consumer takes a Runtime or none, not {runtime!r}; register handlers with @consumer.handler"
+            )
         self._handlers = Handlers(unavailable=_unavailable_types(unavailable))
         self._runtime = runtime
         self._engine: Engine | None = None

@@ -183,10 +183,14 @@ class InMemoryLanes:
         Raises:
             KeyError: there is no such lane.
             TypeError: the body is not text.
+            ValueError: it is empty.
 
         """
         if not isinstance(body, str):
             raise TypeError(f"body is {body!r}; SQS takes text, such as json.dumps(...)")
+        # AWS: at least one character (API_SendMessage).
+        if not body:
+            raise ValueError("body is empty; SQS takes no message without text")
         entry = SendEntry(
             entry_id="0",
             body=body,

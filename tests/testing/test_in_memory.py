@@ -604,3 +604,5 @@ def test_bad_input_of_a_test_is_named():
         lanes.run_until(True)
     with pytest.raises(TypeError, match="body is "):
         lanes.send_body("HIGH", {})
+    with pytest.raises(ValueError, match="body is empty"):
+        lanes.send_body("HIGH", "")

@@ -399,6 +399,12 @@ def test_a_handler_for_a_kind_that_cannot_be_sent_is_refused(kind):
         Consumer().handler(kind)
 
 
+def test_what_is_no_runtime_is_refused():
+    """A name is no argument of a consumer."""
+    with pytest.raises(TypeError, match=r"Consumer takes a Runtime or none, not 'shop'"):
+        Consumer("shop")
+
+
 def test_there_is_one_handler_of_raw_bodies():
     """As there is one for each kind."""
     handlers = Handlers()
