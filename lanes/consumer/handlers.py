@@ -289,6 +289,12 @@ def registered(
         outer = inspect.signature(handler, follow_wrapped=False)
     except ValueError as error:
         raise TypeError(f"{name} has no signature to read; call it in a function of your own") from error
+    # Decorated in its class, it would take the message for its object, and the context for the message.
+    if next(iter(inspect.signature(handler).parameters), "") in ("self", "cls"):
+        raise TypeError(
+            f"{name} is a method without its object; register that of an object: "
+            "consumer.handler(kind)(Orders().place)"
+        )
     function = handler
     if _passes_on(handler, outer):
         names = _names_behind(handler, name)

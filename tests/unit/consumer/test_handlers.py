@@ -297,6 +297,25 @@ def test_an_entry_point_with_powertools_event_source_is_answered():
     assert world.recorder.named("message_handled")
 
 
+class Orders:
+    """Has a method that handles, and one that is decorated."""
+
+    def place(self, message):
+        """Place an order."""
+
+    @functools.wraps(place)
+    def placed(*given, **named):
+        """Pass everything on."""
+
+
+@pytest.mark.parametrize("function", [Orders.place, Orders.placed])
+def test_a_method_without_its_object_is_refused(function):
+    """Decorated in its class, it would be called with the message as the object."""
+    with pytest.raises(TypeError, match=r"Orders\.place is a method without its object"):
+        registered(function)
+    assert registered(Orders().place).takes_context is False
+
+
 def test_a_builtin_without_a_signature_is_refused():
     """Python can't say how it is called, and its own error names no way out."""
     with pytest.raises(TypeError, match="max has no signature to read; call it in a function of your own"):
