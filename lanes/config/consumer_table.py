@@ -17,6 +17,8 @@ from lanes.config.settings import (
 )
 from lanes.config.table import SECOND, ConfigTable, format_duration
 
+PATTERN_SIGNS = frozenset("*?[")
+"""Signs of the patterns of `on_dead_letter`, which a rate would take for a part of the kind's name, and limit none."""
 PULL_KEYS = ("linger", "policy", "max_rate", "max_rates")
 
 # AWS: a function runs for at most 15 minutes (lambda/latest/dg/gettingstarted-limits).
@@ -103,6 +105,9 @@ def _max_rates(raw: object, problems: list[str]) -> dict[str, float]:
     """Read rates by kind."""
     kinds = list(raw) if isinstance(raw, Mapping) else []
     table = ConfigTable(raw, "consumer.max_rates", known=kinds, problems=problems)
+    for kind in kinds:
+        if PATTERN_SIGNS & set(kind):
+            table.problem(f"{kind!r} is a pattern; a rate is for one kind, by its name")
     rates = {kind: table.optional_rate(kind) for kind in kinds}
     return {kind: rate for kind, rate in rates.items() if rate is not None}
 
