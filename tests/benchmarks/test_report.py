@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.patterns import require_overtaken, require_saturated
 from benchmarks.report import NOT_SATURATED, RANGE, Findings, NotSaturatedError, Table, run, run_engine
-from benchmarks.targets import TARGETS, Target, verdicts, worst_of
+from benchmarks.targets import TARGETS, Target, verdicts
 from lanes.config import EngineName, LanesConfig
 from simulator.simulated_lanes import Pattern, SimulatedLanes
 
@@ -27,14 +27,6 @@ def test_tables_come_first_and_one_object_last(capsys):
     assert line["flatness"] == 1.05
     assert line["conditions"] == {"slots": 3, "quick": False, "seed": 7}
     assert line["held"]["flatness"] is True
-
-
-def test_json_alone_prints_one_line(capsys):
-    """For tools that want nothing else."""
-    run("scale", findings, about="-", arguments=["--json", "--quick"])
-
-    (line,) = capsys.readouterr().out.splitlines()
-    assert json.loads(line)["quick"] is True
 
 
 def ranged(*arguments):
@@ -61,15 +53,6 @@ def test_a_profile_takes_the_place_of_the_range(tmp_path, capsys):
     assert found["short polls as measured, most missed"]["missed"] == 0.4
     assert "throttled batches dropped" in found
     assert "short polls miss 1 in 3" not in found
-
-
-@pytest.mark.parametrize("seeds", ["0", "-1", "few"])
-def test_a_number_of_seeds_that_is_none_is_an_error_before_the_measurement(seeds, capsys):
-    """Zero is not the default, and a negative one no empty run."""
-    with pytest.raises(SystemExit, match="2"):
-        ranged("--seeds", seeds)
-
-    assert f"--seeds: {seeds} is no number of at least 1" in capsys.readouterr().err
 
 
 def test_a_profile_that_cannot_be_read_is_an_error_before_the_measurement(tmp_path, capsys):
@@ -158,35 +141,6 @@ def test_an_engine_is_judged_by_the_worst_of_its_seeds(capsys):
     assert line["by_seed"]["4"] == {"flatness": 1.04, "flatness_under_trickle": 1.04}
 
 
-def test_an_engine_that_is_none_is_refused_with_those_there_are(capsys):
-    """As each wrong option."""
-    with pytest.raises(SystemExit, match="2"):
-        run_engine("scale", by_seed, judge=judged, about="-", arguments=["--engine", "pul"])
-
-    # Python puts the choices in quotes in some versions.
-    assert "choose from mappings, pull" in capsys.readouterr().err.replace("'", "")
-
-
-def test_an_engine_without_targets_has_no_table_of_seeds(capsys):
-    """It would have no column."""
-    run_engine("calls", by_seed, judge=judged, about="-", arguments=["--engine", "mappings", "--seeds", "2"])
-
-    *table, last = capsys.readouterr().out.splitlines()
-    assert "by_seed" not in json.loads(last)
-    assert "by seed" not in table
-
-
-@pytest.mark.parametrize(
-    ("arguments", "seeds"),
-    [([], [1, 2, 3, 4, 5]), (["--engine", "pull"], [1, 2, 3, 4, 5]), (["--quick"], [1])],
-)
-def test_five_seeds_are_run_for_each_engine(capsys, arguments, seeds):
-    """One at small sizes."""
-    run_engine("scale", by_seed, judge=judged, about="-", arguments=["--json", *arguments])
-
-    assert json.loads(capsys.readouterr().out)["conditions"]["seeds"] == seeds
-
-
 def test_the_range_names_the_worst_behaviour(capsys):
     """Beside the figures, with a verdict of its own."""
     run_engine("scale", by_seed, judge=judged, about="-", arguments=["--engine", "pull", "--seeds", "2"])
@@ -198,11 +152,6 @@ def test_the_range_names_the_worst_behaviour(capsys):
     assert set(line["range"]) == set(RANGE)
     assert line["range"]["receives of 25 ms"] == {"flatness": 1}
     assert any("short polls miss 1 in 3" in row and "1.333" in row for row in table)
-
-
-def test_figures_without_a_number_are_those_of_the_first_seed():
-    """Such as a list of cases."""
-    assert worst_of("scale", [{"cases": ["a"]}, {"cases": ["b"]}]) == {"cases": ["a"]}
 
 
 @pytest.mark.parametrize("enabled", [True, False])

@@ -7,7 +7,7 @@ from moto import mock_aws
 from lanes.testing.clock import FakeClock
 from lanes.testing.fifo.settings import GroupOrder
 from local.corrections import sqs as corrections
-from tests.conformance.subjects import BotoSubject, ModelSubject, SimulatedSubject
+from tests.conformance.subjects import BotoSubject, ModelSubject
 
 
 @pytest.fixture
@@ -35,20 +35,18 @@ def high_throughput(clock):
         yield BotoSubject(boto3.client("sqs"), clock, **mode)
 
 
-@pytest.fixture(params=["model", "simulator", "moto"])
+@pytest.fixture(params=["model", "moto"])
 def queue(request):
     """Each subject in turn."""
     if request.param == "moto":
         return request.getfixturevalue("corrected")
-    return ModelSubject() if request.param == "model" else SimulatedSubject()
+    return ModelSubject()
 
 
-@pytest.fixture(
-    params=["model-oldest", "model-back", "simulator-oldest", "simulator-back", "moto-oldest", "moto-back"]
-)
+@pytest.fixture(params=["model-oldest", "model-back", "moto-oldest", "moto-back"])
 def queue_of_order(request):
     """Each subject with each order of groups that has been observed or is the default."""
     subject, _, order = request.param.partition("-")
     if subject == "moto":
         return order, request.getfixturevalue("corrected" if order == "back" else "high_throughput")
-    return order, {"model": ModelSubject, "simulator": SimulatedSubject}[subject](GroupOrder(order))
+    return order, ModelSubject(GroupOrder(order))

@@ -1,14 +1,11 @@
-"""What claims to be an SQS FIFO queue, behind one face: the model, the simulator's queues, and corrected moto."""
+"""What claims to be an SQS FIFO queue, behind one face: the model and corrected moto."""
 
 import itertools
 from dataclasses import dataclass
 from datetime import timedelta
-from random import Random
 
 from botocore.exceptions import ClientError
 
-from lanes.config import LanesConfig
-from lanes.testing.calls import Calls
 from lanes.testing.clock import FakeClock
 from lanes.testing.fifo.errors import (
     AttemptOverError,
@@ -22,9 +19,6 @@ from lanes.testing.fifo.errors import (
 )
 from lanes.testing.fifo.queue import FifoQueue
 from lanes.testing.fifo.settings import FifoSettings, GroupOrder
-from simulator.counts import ApproximateQueues
-from simulator.parameters import Unknowns
-from simulator.scheduler import Scheduler
 
 CODES = {
     AttemptOverError: "InvalidParameterValue",
@@ -136,41 +130,6 @@ class ModelSubject:
             first_received_at=message.first_received_at,
             source=message.dead_letter_source,
         )
-
-
-class VirtualClock:
-    """The time of a simulation, which passes when told to."""
-
-    def __init__(self, scheduler):
-        self._scheduler = scheduler
-
-    def __call__(self):
-        """Return the time."""
-        return self._scheduler.now
-
-    def advance(self, seconds):
-        """Let time pass."""
-        self._scheduler.run(seconds=seconds)
-
-
-class SimulatedSubject(ModelSubject):
-    """A lane's queue as the simulator sets it up, in its virtual time."""
-
-    def __init__(self, order=GroupOrder.OLDEST):
-        self._order = order
-        scheduler = Scheduler()
-        queues = ApproximateQueues(
-            LanesConfig(),
-            scheduler=scheduler,
-            calls=Calls(),
-            unknowns=Unknowns(group_order=order),
-            chance=Random(1),
-        )
-        self.clock = VirtualClock(scheduler)
-        self._ids = itertools.count()
-        self._queue, self._dead = queues.live["MAIN"], queues.dead["MAIN"]
-        self._queue.name = "queue.fifo"
-        self.configure()
 
 
 class BotoSubject:

@@ -163,7 +163,7 @@ def test_a_hold_that_is_ended_by_hand_lets_later_ones_pass():
     assert scenario.letters("MAIN") == ["m0", "m1", "m2", "m3"]
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(5))
 def test_no_gap_opens_while_messages_keep_coming(seed):
     """Producers send, environments handle and runs are killed between any two calls: the order holds."""
     random = Random(seed)
@@ -284,7 +284,7 @@ def test_more_than_ten_letters_keep_their_order_when_one_fails_again(engine, fai
     handled_in_order(scenario, 25)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(4))
 def test_a_redrive_that_sorts_may_be_killed_anywhere(seed):
     """Between a letter's way to the end of its queue and its deletion there are two of it, and one copy."""
     random = Random(seed)

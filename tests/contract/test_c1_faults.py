@@ -186,10 +186,8 @@ def test_the_scenario_touches_every_call(slots, idempotency):
 @pytest.mark.parametrize(
     ("slots", "idempotency", "every"),
     [
-        (1, False, 3),
+        (1, False, 5),
         (3, True, 7),
-        (1, True, 7),
-        (3, False, 7),
         *(pytest.param(*setting, 1, marks=_long(setting)) for setting in SETTINGS),
     ],
 )
@@ -239,18 +237,21 @@ RECEIVES = 7
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("beside", BESIDE)
 @pytest.mark.parametrize(
-    ("slots", "idempotency", "every"),
+    ("slots", "idempotency", "beside", "every"),
     [
-        (1, False, 5),
-        (3, True, 11),
-        pytest.param(1, True, 1, marks=pytest.mark.nightly),
-        pytest.param(3, True, 1, marks=pytest.mark.deep),
-        pytest.param(3, False, 1, marks=pytest.mark.nightly),
+        (1, False, "in line", 5),
+        (3, True, "late", 11),
+        pytest.param(3, True, "in line", 1, marks=pytest.mark.deep),
+        pytest.param(3, True, "late", 1, marks=pytest.mark.deep),
+        *(
+            pytest.param(*setting, beside, 1, marks=pytest.mark.nightly)
+            for setting in ((1, True), (3, False))
+            for beside in BESIDE
+        ),
     ],
 )
-def test_any_one_call_of_a_slot_may_fail(slots, idempotency, every, beside, fault):
+def test_any_one_call_of_a_slot_may_fail(slots, idempotency, beside, every, fault):
     """The same in the pull engine: receives, deletions and rings too, early and late beside the handler."""
     log = tell(slots, idempotency, engine="pull", beside=BESIDE[beside]()).world.calls.log
     chosen = FAULTS.index(fault)

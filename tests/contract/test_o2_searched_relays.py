@@ -43,7 +43,9 @@ def search(subject, seed):
     return found
 
 
-@pytest.mark.parametrize(("store", "seeds"), [("postgresql", 6), ("dynamodb", 2)])
+@pytest.mark.parametrize(
+    ("store", "seeds"), [("postgresql", 6), pytest.param("dynamodb", 2, marks=pytest.mark.deep)]
+)
 def test_killed_relays_publish_everything_in_order(store, seeds, request):
     """A few seeds; together they have kills, slow relays and entries sent twice."""
     subject = request.getfixturevalue(store)

@@ -221,9 +221,7 @@ class Search:
 
 
 @pytest.mark.parametrize("store", SEEDS)
-@pytest.mark.parametrize(
-    "block", [0, 1, pytest.param(2, marks=pytest.mark.deep), pytest.param(3, marks=pytest.mark.deep)]
-)
+@pytest.mark.parametrize("block", [0, *(pytest.param(one, marks=pytest.mark.deep) for one in (1, 2, 3))])
 def test_whatever_happens_nothing_is_lost_stuck_or_out_of_order(store, block, request, clock):
     """Every entry ends published or abandoned, what is published arrived, and groups arrived in order."""
     subject = request.getfixturevalue(f"{store}_subject")

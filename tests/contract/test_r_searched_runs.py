@@ -250,7 +250,7 @@ class Runs(RuleBasedStateMachine):
 
 
 class TestRuns(Runs.TestCase):
-    settings = settings(max_examples=200, stateful_step_count=50, suppress_health_check=list(HealthCheck))
+    settings = settings(max_examples=100, stateful_step_count=50, suppress_health_check=list(HealthCheck))
 
 
 @pytest.mark.deep

@@ -1,7 +1,6 @@
 """The demo's report: JSON, table and page."""
 
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -71,24 +70,6 @@ def test_a_broken_promise_fails_the_document_and_is_named_in_it():
     assert any(words.startswith("losses is 1, off by 1") for words in found["broken"])
     assert found["high_wait_p99_seconds"] is None
     assert {"losses", "high_wait_p99_seconds"} <= {promise.name for promise in outcome.broken}
-
-
-def test_the_runs_are_side_by_side():
-    """The same figure of each in a row; a promise has its limit and one verdict for all runs."""
-    outcome = make_outcome()
-    broken = [replace(one, value=1) if one.key == "losses_pull" else one for one in outcome.promises]
-    found = {row.name: row for row in rows(replace(outcome, promises=broken))}
-
-    assert found["HIGH p99 wait"].values == ["9.0 s", "290 ms", "290 ms"]
-    assert found["MAIN handled"].values == ["20", "20", "20"]
-    assert not [name for name in found if name.endswith("yields")]
-    assert (found["losses"].values, found["losses"].limit, found["losses"].verdict) == (
-        ["0", "0", "1"],
-        "= 0",
-        "BROKEN",
-    )
-    assert found["high_wait_ratio"].values == ["", "31", "31"]
-    assert (found["away_calls"].values, found["away_calls"].limit) == (["", "6", "6"], "<= 6")
 
 
 def test_table_and_page_show_every_row():

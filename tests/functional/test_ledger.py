@@ -7,8 +7,6 @@ import boto3
 import pytest
 from botocore.awsrequest import AWSResponse
 from botocore.exceptions import ClientError, ReadTimeoutError
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from moto import mock_aws
 
 from lanes.aws.clients import Clients, consumer_config
@@ -350,39 +348,6 @@ def test_ids_of_any_length_name_an_effect(ledger, effect_id):
 
     assert begin(ledger, "two", effect_id=effect_id) is Effect.DONE
     assert begin(ledger, "two", effect_id=effect_id + "y") is Effect.BEGUN
-
-
-steps = st.lists(
-    st.tuples(
-        st.sampled_from(["begin", "finish", "release"]), st.sampled_from(["one", "two"]), st.integers(1, 60)
-    ),
-    max_size=15,
-)
-
-
-@settings(
-    max_examples=40,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-@given(steps=steps)
-def test_both_ledgers_answer_alike(stored, steps):
-    """Whatever happens to one effect, in any order; an id of its own for each example."""
-    memory = MemoryLedger(Calls())
-    effect_id = repr(steps)
-    now = NOW
-    for action, owner, seconds in steps:
-        now += seconds
-        if action == "begin":
-            answers = [begin(ledger, owner, now, effect_id) for ledger in (memory, stored)]
-            assert answers[0] is answers[1]
-        elif action == "finish":
-            for ledger in (memory, stored):
-                finish(ledger, owner, now, 60, effect_id)
-        else:
-            for ledger in (memory, stored):
-                ledger.release_effect(effect_id, owner=owner)
 
 
 def test_pages_of_a_query_are_put_together(stored):

@@ -171,7 +171,7 @@ def sent(producer):
     return order
 
 
-@pytest.mark.deep
+@pytest.mark.nightly
 def test_the_constructs_deploy_unchanged_to_ministack_and_handle_messages(ministack, tmp_path):
     """Each message is done once and in the order of its group; one that always fails is a dead letter."""
     with running(ministack, tmp_path) as url:

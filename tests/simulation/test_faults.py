@@ -45,8 +45,14 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("pattern", ENGINES)
-@pytest.mark.parametrize("slots", [1, 3])
-@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize(
+    ("slots", "name"),
+    [
+        (1, "everything"),
+        *((3, name) for name in FAULTS),
+        *(pytest.param(1, name, marks=pytest.mark.nightly) for name in FAULTS if name != "everything"),
+    ],
+)
 def test_nothing_is_lost_reordered_or_miscounted_under(name, slots, pattern):
     """Each fault alone and all together, with idempotency off and on."""
     for idempotency in (False, True):

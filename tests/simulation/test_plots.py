@@ -1,76 +1,23 @@
 """The charts of simulations, and the picture of the README: their names and numbers."""
 
 import re
-from datetime import timedelta
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 
-from lanes.charts.svg import duration
 from lanes.config import LanesConfig
 from simulator import front_picture
-from simulator.comparison import compare, lane_rows
-from simulator.plots import PlotError, draw_waits, write
-from simulator.prices import read_prices
-from simulator.scenario import resolve
-from simulator.settings import combinations
-from simulator.simulated_lanes import Pattern
+from simulator.plots import PlotError, write
 
 ROOT = Path(__file__).parents[2]
 CONFIG = LanesConfig.from_dict({})
 SVG = "{http://www.w3.org/2000/svg}"
-LOAD = {
-    "duration": "20s",
-    "arrivals": {
-        "HIGH": {"rate": 1, "service": "100ms"},
-        "MAIN": {"backlog": 40, "groups": 8, "service": "200ms"},
-    },
-}
 
 
 def texts(picture):
     """Give all texts of a picture, which must be well-formed."""
     return [mark.text for mark in ET.fromstring(picture).iter(f"{SVG}text")]  # noqa: S314 - our own
-
-
-def test_a_lane_has_the_figures_of_each_pattern():
-    """On one logarithmic axis."""
-    runs = compare(
-        resolve(LOAD, CONFIG), CONFIG, patterns=[Pattern.LANES, Pattern.NONE], prices=read_prices()
-    )
-
-    picture = draw_waits(runs)
-
-    shown = texts(picture)
-    for row in lane_rows(runs):
-        assert f"{duration(row['p50'])} to {duration(row['p99'])}" in shown
-    assert [text for text in shown if text in ("HIGH", "MEDIUM", "MAIN")] == ["HIGH", "MEDIUM", "MAIN"]
-    assert {"0.1 s", "1 s", "10 s", "1 min"} <= set(shown)
-
-
-def test_a_range_of_unknowns_is_the_widest_bar():
-    """From the smallest p50 to the largest p99."""
-    runs = compare(
-        resolve(LOAD, CONFIG), CONFIG, patterns=[Pattern.LANES], prices=read_prices(), all_unknowns=True
-    )
-
-    outcomes = [run.outcome.lane("HIGH") for run in runs]
-    words = f"{duration(min(one.p50 for one in outcomes))} to {duration(max(one.p99 for one in outcomes))}"
-    assert words in texts(draw_waits(runs))
-
-
-def test_settings_have_a_row_each_that_names_them():
-    """In each lane."""
-    choices = combinations(slots=[1, 2], batch_sizes=[10], rechecks=[timedelta(milliseconds=100)])
-    runs = compare(
-        resolve(LOAD, CONFIG), CONFIG, patterns=[Pattern.LANES], prices=read_prices(), settings=choices
-    )
-
-    picture = draw_waits(runs)
-
-    names = [one.description for one in choices]
-    assert [text for text in texts(picture) if text in names] == names * 3
 
 
 def test_a_file_that_cannot_be_written_is_named(tmp_path):

@@ -39,9 +39,8 @@ def silence(lanes, *, since):
     ("slots", "killed", "killed_at"),
     [
         *itertools.product([1], [1], [3.0, 17.7, 27.1]),
-        *itertools.product([3], [1, 3], [3.0, 17.7, 27.1, 30.8]),
-        (10, 10, 3.0),
-        pytest.param(10, 10, 17.7, marks=pytest.mark.deep),
+        *itertools.product([3], [1, 3], [3.0, 30.8]),
+        pytest.param(10, 10, 3.0, marks=pytest.mark.deep),
         pytest.param(10, 10, 27.1, marks=pytest.mark.deep),
     ],
 )
@@ -109,8 +108,7 @@ def longest_stand(lanes, *, lane, since):
     return max(start - end for (start, _), end in zip(spans, ends, strict=False))
 
 
-@pytest.mark.parametrize("idempotency", [False, True])
-@pytest.mark.parametrize("lane", ["HIGH", "MEDIUM", "MAIN"])
+@pytest.mark.parametrize(("lane", "idempotency"), [("HIGH", False), ("MEDIUM", True), ("MAIN", False)])
 @pytest.mark.parametrize("seconds", [0.02, 0.2, pytest.param(3.0, marks=pytest.mark.deep)])
 def test_a_backlog_goes_on_between_the_crashes_of_a_message(lane, seconds, idempotency):
     """With one slot, which each crash takes along: the backlog never stands still for two timeouts in a row."""

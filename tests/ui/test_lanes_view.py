@@ -1,6 +1,5 @@
 """The lanes in the browser: their numbers, live, and pausing one."""
 
-import itertools
 import re
 
 from playwright.sync_api import expect
@@ -145,45 +144,3 @@ def test_dead_letters_of_a_lane_are_a_link_to_them(scene, writing, tab):
 
 
 # Two lanes in a minute of CloudWatch, then in three samples; MAIN has nothing.
-DRAWN = """async () => {
-  const { pointsOf, Timeline } = await import('/timeline.js');
-  const lanes = [{ name: 'HIGH' }, { name: 'MAIN' }, { name: 'NEW' }];
-  const samples = [[120, 0], [130, 1], [140, 0]].map(([at, waiting]) => ({ at, counts: [[waiting, 0, 0], [0, 0, 0]] }));
-  const minute = { at: 60, waiting: 2, in_flight: 0 };
-  const timeline = new Timeline(lanes);
-  timeline.root.style.width = '160px';
-  document.body.append(timeline.root);
-  timeline.set({ areas: [pointsOf(0, [minute], samples), pointsOf(1, [], samples), []], bars: [], marks: [],
-    from: 0, to: 160, gap: 15 });
-  const texts = [...timeline.picture.querySelectorAll('text.scale')].map((one) => one.textContent);
-  const path = timeline.picture.querySelector('path.waiting').getAttribute('d');
-  const hatches = [...timeline.picture.querySelectorAll('path.parked')].map((one) => one.getAttribute('fill'));
-  timeline.root.remove();
-  return { texts, path, hatches };
-}"""
-
-
-def test_a_lane_with_nothing_in_it_has_a_peak_of_nothing(reading, tab):
-    """And one without any count an unknown peak."""
-    tab.goto(reading.url)
-
-    assert tab.evaluate(DRAWN)["texts"] == ["peak 2", "peak 0", "peak \N{EN DASH}"]
-
-
-def test_parked_messages_have_the_colour_of_their_lane(reading, tab):
-    """Each lane has a hatch of its own."""
-    tab.goto(reading.url)
-
-    assert tab.evaluate(DRAWN)["hatches"] == ["url(#hatch-0)", "url(#hatch-1)", "url(#hatch-2)"]
-
-
-def test_the_timeline_draws_steps(reading, tab):
-    """Half a message never waited: a count holds until the next one."""
-    tab.goto(reading.url)
-    path = tab.evaluate(DRAWN)["path"]
-
-    points = [tuple(map(float, one.split(","))) for one in re.findall(r"[\d.]+,[\d.]+", path)]
-    assert all(one[0] == other[0] or one[1] == other[1] for one, other in itertools.pairwise(points))
-    base = max(y for _, y in points)
-    # A minute from its begin; the scale ends at two messages.
-    assert [x for x, y in points if y < base] == [60, 120, 130, 140]
