@@ -28,7 +28,7 @@ def test_the_relay_runs_as_a_command(typed, target, tmp_path):
 
     assert typed.json(*verbs, "relay", "--once")["published"] == 2
 
-    assert [one for one, _ in target.received("MAIN")] == ["a", "b"]
+    assert [event["id"] for _, event in target.take("MAIN")] == ["a", "b"]
     assert typed.json(*verbs, "status")["PUBLISHED"] == 2
     assert typed.json(*verbs, "reconcile", "--after", "0s") == []
     assert "would_remove" in typed.json(*verbs, "cleanup", "--dry-run")

@@ -17,7 +17,7 @@ from lanes.cli import bulk
 from local.server import AwsServer
 from spark_jobs.arguments import enqueue_parser as parser
 from tests.support.command import Typed
-from tests.support.spark import DeployedLanes
+from tests.support.lanes_server import DeployedLanes
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.timeout(240)
@@ -36,9 +36,7 @@ def aws(tmp_path_factory):
 @pytest.fixture(scope="module")
 def lanes(aws):
     """Lanes with the parameter of their stack."""
-    deployed = DeployedLanes(aws.endpoint_url)
-    deployed.add_stack()
-    return deployed
+    return DeployedLanes(aws.endpoint_url)
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +58,7 @@ def application(aws, lanes):
         "catalog": False,
     }
     ssm = boto3.client("ssm", endpoint_url=aws.endpoint_url)
-    ssm.put_parameter(Name=f"/lanes/{lanes.name}/bulk", Type="String", Value=json.dumps(document))
+    ssm.put_parameter(Name=f"/lanes/{lanes.stack}/bulk", Type="String", Value=json.dumps(document))
     return document
 
 
@@ -70,7 +68,7 @@ def command(aws, lanes, tmp_path):
 
     def run(*arguments, status=0, before=()):
         done = subprocess.run(
-            [sys.executable, "-m", "lanes", "--stack", lanes.name, *before, *arguments],
+            [sys.executable, "-m", "lanes", "--stack", lanes.stack, *before, *arguments],
             env=os.environ
             | {"AWS_ENDPOINT_URL_SSM": aws.endpoint_url, **endpoints(aws), "PYTHONPATH": str(ROOT)},
             cwd=tmp_path,
@@ -91,7 +89,7 @@ def typed(aws, lanes):
     here.variables = {**os.environ, "AWS_ENDPOINT_URL_SSM": aws.endpoint_url, **endpoints(aws)}
 
     def run(*arguments, status=0, before=()):
-        done = here("--stack", lanes.name, *before, *arguments)
+        done = here("--stack", lanes.stack, *before, *arguments)
         assert done.returncode == status, done.stderr
         return done
 
@@ -134,7 +132,7 @@ def test_a_job_is_started_followed_and_cancelled(aws, lanes, application, typed)
     assert "spark.dynamicAllocation.maxExecutors=5" in submit["sparkSubmitParameters"]
     assert job["executionRole"] == application["role"]
     assert job["executionTimeoutMinutes"] == 90
-    assert job["tags"] == {"lanes:stack": lanes.name, "lanes:run": "spring"}
+    assert job["tags"] == {"lanes:stack": lanes.stack, "lanes:run": "spring"}
     assert (state["run"], state["sent"], state["quarantined"]) == ("spring", 750, 3)
     assert cancelled["state"] in ("CANCELLING", "CANCELLED")
 
@@ -252,7 +250,7 @@ def test_a_signal_ends_the_session_and_all_its_processes(aws, lanes, command, tm
     before = lanes.waiting()
     with subprocess.Popen(
         [
-            *[sys.executable, "-m", "lanes", "--stack", lanes.name, "--endpoint", aws.endpoint_url],
+            *[sys.executable, "-m", "lanes", "--stack", lanes.stack, "--endpoint", aws.endpoint_url],
             *[*job, "--max-send-rate", "20"],
         ],
         env=os.environ | {"PYTHONPATH": str(ROOT)},

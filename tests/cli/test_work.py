@@ -10,7 +10,6 @@ import threading
 from collections import Counter
 from pathlib import Path
 
-import boto3
 import pytest
 
 from lanes import LanesConfig, LanesError, Producer
@@ -18,7 +17,6 @@ from lanes.cli.main import command
 from lanes.cli.target import Target
 from lanes.cli.work import environment_of, with_slots
 from lanes.config.deployment import Deployment, LaneQueues
-from lanes.testing.on_moto import create_ledger
 from local.account import connection_variables
 from local.server import AwsServer
 from tests.support.lanes_server import LanesOnServer
@@ -77,9 +75,8 @@ def hangs(message, context):
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    """AWS in a process of its own, with a ledger."""
+    """AWS in a process of its own."""
     with AwsServer(log_path=tmp_path_factory.mktemp("aws") / "server.log") as server:
-        create_ledger(boto3.client("dynamodb", endpoint_url=server.endpoint_url), "ledger")
         yield server
 
 

@@ -100,7 +100,7 @@ def check(subject, lanes, relays, entries, *, count):
     wait_until(lambda: states_of(subject) == {EntryState.PUBLISHED}, last)
     assert end(last, signal.SIGTERM) == 0
 
-    arrived = lanes.received("MEDIUM")
+    arrived = [(event["id"], group) for group, event in lanes.take("MEDIUM")]
     assert sorted(one for one, _ in arrived) == sorted(entry.id for entry in entries)
     for group in {entry.group for entry in entries}:
         assert [one for one, of in arrived if of == group] == [

@@ -13,7 +13,6 @@ from lanes.aws.table.runs import DynamoDBRuns
 from lanes.errors import RunError
 from lanes.message import RUN, Message
 from lanes.runs import End, Ends, Mark, State
-from lanes.testing.on_moto import create_ledger
 from spark_jobs import following
 from spark_jobs.enqueue import parser, run
 from spark_jobs.failures import WriteFailedError
@@ -29,7 +28,6 @@ class Told:
 
     def __init__(self, lanes):
         client = boto3.client("dynamodb", endpoint_url=lanes.endpoint_url)
-        create_ledger(client, lanes.deployment.table)
         self.runs = DynamoDBRuns(table=lanes.deployment.table, client=client)
         self._lanes = lanes
         self.told = []

@@ -101,7 +101,7 @@ def test_rows_without_a_group_are_spread_over_shards(spark, lanes):
 
 def test_the_lanes_of_a_stack_are_found_by_its_name(spark, lanes):
     """The driver reads where the lanes are from the stack's parameter."""
-    options = {"stack": lanes.add_stack(), "endpointUrl": lanes.endpoint_url, "kind": "a.kind"}
+    options = {"stack": lanes.stack, "endpointUrl": lanes.endpoint_url, "kind": "a.kind"}
 
     spark.sql("SELECT '1' AS data").write.format("lanes").mode("append").options(**options).save()
 

@@ -30,7 +30,7 @@ def test_the_jobs_of_the_pages_run(spark, lanes, tmp_path):
     places = {
         "build/customers": table,
         "build/runs": str(tmp_path / "runs"),
-        "--stack PriorityLanes": f"--stack {lanes.add_stack()} --endpoint-url {lanes.endpoint_url}",
+        "--stack PriorityLanes": f"--stack {lanes.stack} --endpoint-url {lanes.endpoint_url}",
     }
     jobs = [line.removeprefix(JOB) for line in commands() if line.startswith(JOB)]
     for there, here in places.items():

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 from lanes.config import EngineName, LanesConfig
-from lanes.config.deployment import Deployment, LaneQueues
 from local.account import USER_KEY, connection_variables
 from local.deployed import make_client
+from tests.support.operating import STACK, drain, make_deployment
 
-STACK = "PriorityLanes"
+LANES = {
+    "consumer": {"engine": "mappings"},  # no bell is rung
+    "lanes": [{"name": "HIGH", "threshold": 50}, {"name": "MEDIUM", "threshold": 0}, {"name": "MAIN"}],
+}
+NUMBERS = itertools.count()
 
 
 class LanesOnServer:
@@ -19,55 +24,55 @@ class LanesOnServer:
     Args:
         endpoint_url: of the server.
         stack: name of the stack; another one has other queues.
-        outbox: settings of `[outbox]`.
-        consumer: settings of `[consumer]`.
+        outbox_table: the outbox's table in DynamoDB, if there is one.
+        settings: as in `lanes.toml`.
     """
 
-    def __init__(self, endpoint_url, *, stack=STACK, outbox=None, outbox_table=None, consumer=None):
+    def __init__(self, endpoint_url, *, stack=STACK, outbox_table=None, **settings):
         self.endpoint_url = endpoint_url
         self.stack = stack
         self.sqs = make_client("sqs", endpoint_url)
-        config = LanesConfig.from_dict({"outbox": outbox or {}, "consumer": consumer or {}})
-        queues = {lane.name: self._queues(lane.name) for lane in config.lanes}
-        bell = None if config.consumer.engine is EngineName.MAPPINGS else self._queue("bell")
-        self.deployment = Deployment(
-            config=config, queues=queues, table="ledger", outbox=outbox_table, bell=bell
+        config = LanesConfig.from_dict(settings)
+        self.deployment = make_deployment(
+            lambda service: make_client(service, endpoint_url),
+            stack=stack,
+            config=config,
+            prefix=f"{stack}-",
+            bell=config.consumer.engine is EngineName.PULL,
+            outbox=outbox_table,
         )
-        ssm = make_client("ssm", endpoint_url)
-        ssm.put_parameter(
-            Name=f"/lanes/{stack}", Value=self.deployment.to_json(), Type="String", Overwrite=True
-        )
-
-    def _queues(self, lane):
-        return LaneQueues(url=self._queue(lane), dead_letter_url=self._queue(f"{lane}-dead"))
-
-    def _queue(self, name):
-        attributes = {
-            "FifoQueue": "true",
-            "DeduplicationScope": "messageGroup",
-            "FifoThroughputLimit": "perMessageGroupId",
-        }
-        return self.sqs.create_queue(QueueName=f"{self.stack}-{name}.fifo", Attributes=attributes)["QueueUrl"]
 
     def variables(self):
         """Environment variables that lead a process here."""
         return connection_variables(self.endpoint_url, USER_KEY)
 
-    def received(self, lane):
-        """Take all messages out of a lane; return ids and groups in order."""
-        url = self.deployment.queues[lane].url
-        taken = []
-        while messages := self.sqs.receive_message(
-            QueueUrl=url, MaxNumberOfMessages=10, MessageSystemAttributeNames=["All"]
-        ).get("Messages"):
-            for message in messages:
-                taken.append((json.loads(message["Body"])["id"], message["Attributes"]["MessageGroupId"]))
-                self.sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
-        return taken
+    def take(self, lane):
+        """Take all messages out of a lane; return groups and events in the order of their delivery."""
+        taken = drain(self.sqs, self.deployment.queues[lane].url)
+        return [(one["Attributes"]["MessageGroupId"], json.loads(one["Body"])) for one in taken]
 
-    def waiting(self, lane):
-        """Count the messages of a lane."""
-        answer = self.sqs.get_queue_attributes(
-            QueueUrl=self.deployment.queues[lane].url, AttributeNames=["ApproximateNumberOfMessages"]
-        )
-        return int(answer["Attributes"]["ApproximateNumberOfMessages"])
+    def waiting(self, *lanes):
+        """Count the messages of some lanes, or of all."""
+        counts = [
+            self.sqs.get_queue_attributes(
+                QueueUrl=self.deployment.queues[lane].url, AttributeNames=["ApproximateNumberOfMessages"]
+            )
+            for lane in lanes or self.deployment.queues
+        ]
+        return sum(int(one["Attributes"]["ApproximateNumberOfMessages"]) for one in counts)
+
+
+class DeployedLanes(LanesOnServer):
+    """Lanes to which a Spark job writes."""
+
+    def __init__(self, endpoint_url):
+        super().__init__(endpoint_url, stack=f"stack-{next(NUMBERS)}", **LANES)
+
+    def options(self, **more):
+        """Give the options of a write to these lanes."""
+        place = {"deployment": self.deployment.to_json(), "endpointUrl": self.endpoint_url}
+        return {**place, "kind": "a.kind", **more}
+
+    def write(self, table, source="lanes", **options):
+        """Write a table to these lanes."""
+        table.write.format(source).mode("append").options(**self.options(**options)).save()

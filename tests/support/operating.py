@@ -7,6 +7,8 @@ import json
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.message import Message
+from lanes.testing.on_moto import create_ledger
+from lanes.testing.stack import LAST_RESORT
 
 STACK = "PriorityLanes"
 FIFO = {
@@ -17,50 +19,43 @@ FIFO = {
 }
 
 
-def make_deployment(client, *, stack=STACK, config=None):
-    """Make the queues, table and parameter of a stack; `client` returns a client by service."""
+def make_deployment(client, *, stack=STACK, config=None, prefix="", bell=False, outbox=None):
+    """
+    Make the queues, table and parameter of a stack; `client` returns a client by service.
+
+    Names of queues begin with the prefix. The bell's queue is made on request, the outbox's table never.
+    """
     config = config or LanesConfig()
-    queues = {lane.name: _queues(client("sqs"), lane) for lane in config.lanes}
-    deployment = Deployment(config=config, queues=queues, table=f"{stack}-ledger")
-    _make_table(client("dynamodb"), deployment.table)
-    client("ssm").put_parameter(Name=f"/lanes/{stack}", Value=deployment.to_json(), Type="String")
+    deployment = Deployment(
+        config=config,
+        queues={lane.name: _queues(client("sqs"), lane, prefix) for lane in config.lanes},
+        table=f"{stack}-ledger",
+        bell=_queue(client("sqs"), f"{prefix}bell", {}) if bell else None,
+        outbox=outbox,
+    )
+    create_ledger(client("dynamodb"), deployment.table)
+    client("dynamodb").update_time_to_live(
+        TableName=deployment.table, TimeToLiveSpecification={"Enabled": True, "AttributeName": "expires_at"}
+    )
+    client("ssm").put_parameter(
+        Name=f"/lanes/{stack}", Value=deployment.to_json(), Type="String", Overwrite=True
+    )
     return deployment
 
 
-def _queues(sqs, lane):
+def _queues(sqs, lane, prefix):
     week = {"MessageRetentionPeriod": "1209600"}
-    dead = sqs.create_queue(QueueName=f"{lane.name}-dead.fifo", Attributes=FIFO | week)["QueueUrl"]
+    dead = _queue(sqs, f"{prefix}{lane.name}-dead", week)
     arn = sqs.get_queue_attributes(QueueUrl=dead, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
     own = {
         "VisibilityTimeout": str(int(lane.visibility_timeout.total_seconds())),
-        "RedrivePolicy": json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": 1000}),
+        "RedrivePolicy": json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": LAST_RESORT}),
     }
-    url = sqs.create_queue(QueueName=f"{lane.name}.fifo", Attributes=FIFO | week | own)["QueueUrl"]
-    return LaneQueues(url=url, dead_letter_url=dead)
+    return LaneQueues(url=_queue(sqs, f"{prefix}{lane.name}", week | own), dead_letter_url=dead)
 
 
-def _make_table(dynamodb, name):
-    dynamodb.create_table(
-        TableName=name,
-        BillingMode="PAY_PER_REQUEST",
-        AttributeDefinitions=[
-            {"AttributeName": key, "AttributeType": "S"} for key in ("pk", "parked_lane", "parked_until")
-        ],
-        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
-        GlobalSecondaryIndexes=[
-            {
-                "IndexName": "parked",
-                "KeySchema": [
-                    {"AttributeName": "parked_lane", "KeyType": "HASH"},
-                    {"AttributeName": "parked_until", "KeyType": "RANGE"},
-                ],
-                "Projection": {"ProjectionType": "ALL"},
-            }
-        ],
-    )
-    dynamodb.update_time_to_live(
-        TableName=name, TimeToLiveSpecification={"Enabled": True, "AttributeName": "expires_at"}
-    )
+def _queue(sqs, name, attributes):
+    return sqs.create_queue(QueueName=f"{name}.fifo", Attributes=FIFO | attributes)["QueueUrl"]
 
 
 def put_dead_letters(sqs, deployment, lane, count, *, groups, kind="order.placed", **note):
