@@ -236,10 +236,7 @@ class Platform:
             self._functions.pop(arn).close()
 
     def _follow_mappings(self, deployed: Deployed) -> None:
-        for uuid in self._mappings.keys() - deployed.mappings.keys():
-            retired = self._mappings.pop(uuid)
-            retired.stop()
-            self._retired.append(retired)
+        self._retire(self._mappings, deployed.mappings)
         for uuid, mapping in self._mappings.items():
             now = deployed.mappings[uuid]
             timeout = deployed.queues[now.queue_arn].visibility_timeout
@@ -272,10 +269,7 @@ class Platform:
         emulator.start()
 
     def _follow_streams(self, deployed: Deployed) -> None:
-        for uuid in self._streams.keys() - deployed.streams.keys():
-            retired = self._streams.pop(uuid)
-            retired.stop()
-            self._retired.append(retired)
+        self._retire(self._streams, deployed.streams)
         for uuid, settings in deployed.streams.items():
             if uuid in self._streams:
                 self._streams[uuid].update(settings)
@@ -289,10 +283,7 @@ class Platform:
             self._streams[uuid].start()
 
     def _follow_schedules(self, deployed: Deployed) -> None:
-        for arn in self._schedules.keys() - deployed.schedules.keys():
-            retired = self._schedules.pop(arn)
-            retired.stop()
-            self._retired.append(retired)
+        self._retire(self._schedules, deployed.schedules)
         for arn, settings in deployed.schedules.items():
             if arn in self._schedules:
                 self._schedules[arn].update(settings)
@@ -301,6 +292,13 @@ class Platform:
                 settings, functions=self._functions, send=self._send_to_target
             )
             self._schedules[arn].start()
+
+    def _retire(self, running: dict[str, Any], deployed: Mapping[str, object]) -> None:
+        """Stop what is not deployed any more."""
+        for name in running.keys() - deployed.keys():
+            retired = running.pop(name)
+            retired.stop()
+            self._retired.append(retired)
 
     def _write_note(self, destination: str, note: str) -> None:
         """Put the note of a given-up batch into the queue that its mapping names."""

@@ -42,10 +42,6 @@ class Doom:
     before_answer: bool = False
 
 
-def _lives(_mean: float) -> Doom:
-    return Doom()
-
-
 @dataclasses.dataclass(slots=True)
 class Environment:
     """One execution environment: a consumer, and the deployment that it belongs to."""
@@ -90,7 +86,7 @@ class SimulatedFunction:
         make_handle: Callable[[], Callable[[Mapping[str, Any], InvocationContext], Mapping[str, Any]]],
         scheduler: Scheduler,
         unknowns: Unknowns,
-        doom: Callable[[float], Doom] = _lives,
+        doom: Callable[[float], Doom],
     ) -> None:
         self._slots = slots
         self._timeout = timeout

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 from array import array
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-@dataclasses.dataclass(slots=True)
-class Handled:
+class Handled(NamedTuple):
     """
     One handled message; times in epoch seconds.
 
@@ -36,51 +34,32 @@ class HandledLog:
 
     def __init__(self) -> None:
         self._names: dict[str, int] = {}
-        self._lanes = array("H")
-        self._groups = array("I")
-        self._numbers = array("I")
-        self._times = (array("d"), array("d"), array("d"), array("d"))
+        self._columns: list[array[Any]] = [array(form) for form in "HIIdddd"]
 
     def append(self, one: Handled) -> None:
         """Add one."""
-        self._lanes.append(self._code(one.lane))
-        self._groups.append(self._code(one.group))
-        self._numbers.append(one.number)
-        sent, first_started, started, finished = self._times
-        sent.append(one.sent_at)
-        first_started.append(one.first_started_at)
-        started.append(one.started_at)
-        finished.append(one.finished_at)
+        lane, group, *rest = one
+        for column, value in zip(self._columns, (self._code(lane), self._code(group), *rest), strict=True):
+            column.append(value)
 
     def __len__(self) -> int:
-        return len(self._lanes)
+        return len(self._columns[0])
 
     def __iter__(self) -> Iterator[Handled]:
         names = list(self._names)
-        for lane, group, number, *times in zip(
-            self._lanes, self._groups, self._numbers, *self._times, strict=True
-        ):
-            yield Handled(names[lane], names[group], number, *times)
+        for lane, group, *rest in zip(*self._columns, strict=True):
+            yield Handled(names[lane], names[group], *rest)
 
     def __getitem__(self, place: int) -> Handled:
         names = list(self._names)
-        return Handled(
-            names[self._lanes[place]],
-            names[self._groups[place]],
-            self._numbers[place],
-            *(times[place] for times in self._times),
-        )
+        lane, group, *rest = (column[place] for column in self._columns)
+        return Handled(names[lane], names[group], *rest)
 
     def waits(self, lane: str) -> list[float]:
         """Return the waits of a lane's messages from the send to the handler's first start, shortest first."""
+        lanes, _, _, sent, started, *_ = self._columns
         code = self._names.get(lane)
-        sent, started, *_ = self._times
-        return sorted(
-            began - at for one, at, began in zip(self._lanes, sent, started, strict=True) if one == code
-        )
+        return sorted(began - at for one, at, began in zip(lanes, sent, started, strict=True) if one == code)
 
     def _code(self, name: str) -> int:
-        codes = self._names
-        if name not in codes:
-            codes[name] = len(codes)
-        return codes[name]
+        return self._names.setdefault(name, len(self._names))

@@ -75,7 +75,6 @@ class SimulatedMapping:
         )
         self.throttles = 0
         self.receives = 0
-        self.empty_receives = 0
         self.deletes = 0
         for _ in range(self._rules.concurrency):
             self._add_poller()
@@ -132,7 +131,6 @@ class SimulatedMapping:
         messages = self._queue.receive(self._rules.settings.receive_size)
         if not messages:
             self._rules.finish()
-            self.empty_receives += 1
             self._idle += 1
             self._set_alarm()
             return

@@ -68,15 +68,20 @@ def event_entry(queue: str, message: ReceivedMessage) -> dict[str, Any]:
         receipt_handle=message.receipt_handle,
         body=message.body,
         md5_of_body=hashlib.md5(message.body.encode(), usedforsecurity=False).hexdigest(),
-        attributes={
-            "ApproximateReceiveCount": str(message.receive_count),
-            "SentTimestamp": str(int(message.sent_at * 1000)),
-            "ApproximateFirstReceiveTimestamp": str(int(message.first_received_at * 1000)),
-            "MessageGroupId": message.group,
-            "MessageDeduplicationId": message.deduplication_id,
-            "SequenceNumber": str(message.sequence_number),
-        },
+        attributes=system_attributes(message),
         queue_arn=QUEUE_ARN.format(queue),
         # In a lane, attributes have the form of Lambda's event.
         message_attributes=message.attributes if isinstance(message.attributes, dict) else None,
     )
+
+
+def system_attributes(message: ReceivedMessage) -> dict[str, str]:
+    """Return the attributes that SQS itself gives a message."""
+    return {
+        "ApproximateReceiveCount": str(message.receive_count),
+        "SentTimestamp": str(int(message.sent_at * 1000)),
+        "ApproximateFirstReceiveTimestamp": str(int(message.first_received_at * 1000)),
+        "MessageGroupId": message.group,
+        "MessageDeduplicationId": message.deduplication_id,
+        "SequenceNumber": str(message.sequence_number),
+    }

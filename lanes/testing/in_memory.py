@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from lanes.priority import PriorityRules
     from lanes.testing.entries import JournalEntry
     from lanes.testing.entry_point import EntryPoint
-    from lanes.testing.invocations import Source
 
 _WAITING = "still waiting, until run_until_idle() or run_for(...) lets the lanes work"
 
@@ -402,7 +401,7 @@ class InMemoryLanes:
             return PulledQueues(self.config, self.clock, calls, native=LAST_RESORT, journal=self.journal)
         return MemoryQueues(self.config, self.clock, calls, native=LAST_RESORT)
 
-    def _new_source(self, calls: Calls) -> Source:
+    def _new_source(self, calls: Calls) -> Mappings | Rings:
         queues = self._stack.queues.live
         if self.config.consumer.engine is EngineName.PULL:
             return Rings(bell=self._stack.bell, queues=queues, invocations=self._invocations)

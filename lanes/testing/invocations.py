@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from lanes.consumer.calls import failures_in
 from lanes.consumer.signals import Yielded, deciding, is_attempt
@@ -28,16 +28,6 @@ if TYPE_CHECKING:
 
 INVOCATION = 0.02
 """Seconds of an invocation beside its handlers."""
-
-
-class Source(Protocol):
-    """Starts the invocations: the mappings of the lanes, or the bell's."""
-
-    def step(self, *, until: Callable[[], bool]) -> bool:
-        """Run one invocation if there is one to start, at most `until` this holds; return whether one ran."""
-
-    def next_moment(self) -> float | None:
-        """Return the next time at which there may be one by itself; None if no message is hidden."""
 
 
 class Invocations:

@@ -8,10 +8,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lanes.testing.clock import FakeClock
-    from lanes.testing.invocations import Invocations, Source
+    from lanes.testing.invocations import Invocations
     from lanes.testing.journal import Journal
     from lanes.testing.later import MemoryLater
+    from lanes.testing.mappings import Mappings
     from lanes.testing.relays import Relays
+    from lanes.testing.rings import Rings
 
 INVOCATIONS_A_HANDLING = 20
 """Invocations for each handler start, yields and backoffs included, beyond which the run makes no progress."""
@@ -38,7 +40,7 @@ class Runs:
     def __init__(
         self,
         *,
-        source: Source,
+        source: Mappings | Rings,
         invocations: Invocations,
         relays: Relays,
         later: MemoryLater,

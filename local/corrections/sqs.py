@@ -47,20 +47,6 @@ __all__ = ["install", "look_again", "read_clock", "set_clock"]
 _MARK = "_lanes_corrected"
 _MOTO_HANDLE = re.compile("[a-z]{185}")
 
-_OPERATIONS: dict[str, Callable[[models.Queue, dict[str, Any]], dict[str, Any]]] = {
-    name: getattr(sqs_operations, name)
-    for name in (
-        "send_message",
-        "send_message_batch",
-        "receive_message",
-        "delete_message",
-        "delete_message_batch",
-        "change_message_visibility",
-        "change_message_visibility_batch",
-        "get_queue_attributes",
-    )
-}
-
 
 def install() -> None:
     """
@@ -80,9 +66,9 @@ def install() -> None:
 
 
 def _route_operations() -> None:
-    for name, operation in _OPERATIONS.items():
-        original = getattr(responses.SQSResponse, name)
-        setattr(responses.SQSResponse, name, _routed(operation, original))
+    for operation in sqs_operations.OPERATIONS.values():
+        original = getattr(responses.SQSResponse, operation.__name__)
+        setattr(responses.SQSResponse, operation.__name__, _routed(operation, original))
     responses.SQSResponse.start_message_move_task = _start_message_move_task
     responses.SQSResponse.list_message_move_tasks = _list_message_move_tasks
     responses.SQSResponse.cancel_message_move_task = _cancel_message_move_task

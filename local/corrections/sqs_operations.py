@@ -24,6 +24,7 @@ from moto.sqs.exceptions import (
 )
 from moto.sqs.models import DEFAULT_SENDER_ID, Message, Queue
 
+from lanes.testing.event import system_attributes
 from lanes.testing.fifo.errors import (
     AttemptOverError,
     FifoQueueError,
@@ -282,15 +283,7 @@ def _describe(message: ReceivedMessage, system_names: set[str], names: Iterable[
 
 
 def _system_attributes(message: ReceivedMessage) -> dict[str, str]:
-    known = {
-        "SenderId": DEFAULT_SENDER_ID,
-        "SentTimestamp": _milliseconds(message.sent_at),
-        "ApproximateReceiveCount": str(message.receive_count),
-        "ApproximateFirstReceiveTimestamp": _milliseconds(message.first_received_at),
-        "MessageDeduplicationId": message.deduplication_id,
-        "MessageGroupId": message.group,
-        "SequenceNumber": str(message.sequence_number),
-    }
+    known = {"SenderId": DEFAULT_SENDER_ID, **system_attributes(message)}
     if message.dead_letter_source is not None:
         known["DeadLetterQueueSourceArn"] = message.dead_letter_source
     if isinstance(message.attributes, Payload):
@@ -309,10 +302,6 @@ def _select(attributes: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return {name: value for name, value in attributes.items() if name in exact or name.startswith(prefixes)}
 
 
-def _milliseconds(at: float) -> str:
-    return str(int(at * 1000))
-
-
 def _md5(text: str) -> str:
     return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
 
@@ -321,3 +310,16 @@ def _md5_of_attributes(attributes: dict[str, Any]) -> str:
     holder = Message("", "")
     holder.message_attributes = attributes
     return str(holder.attribute_md5)
+
+
+OPERATIONS: Mapping[str, Callable[[Queue, Parameters], Answer]] = {
+    "SendMessage": send_message,
+    "SendMessageBatch": send_message_batch,
+    "ReceiveMessage": receive_message,
+    "DeleteMessage": delete_message,
+    "DeleteMessageBatch": delete_message_batch,
+    "ChangeMessageVisibility": change_message_visibility,
+    "ChangeMessageVisibilityBatch": change_message_visibility_batch,
+    "GetQueueAttributes": get_queue_attributes,
+}
+"""All of them by SQS's names."""

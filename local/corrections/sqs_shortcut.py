@@ -26,16 +26,7 @@ from .moto_version import check_moto_version
 
 _MARK = "_lanes_sqs_shortcut"
 _PROTOCOL = "application/x-amz-json-1.0"
-_OPERATIONS: dict[str, Callable[[Queue, dict[str, Any]], dict[str, Any]]] = {
-    "AmazonSQS.SendMessage": sqs_operations.send_message,
-    "AmazonSQS.SendMessageBatch": sqs_operations.send_message_batch,
-    "AmazonSQS.ReceiveMessage": sqs_operations.receive_message,
-    "AmazonSQS.DeleteMessage": sqs_operations.delete_message,
-    "AmazonSQS.DeleteMessageBatch": sqs_operations.delete_message_batch,
-    "AmazonSQS.ChangeMessageVisibility": sqs_operations.change_message_visibility,
-    "AmazonSQS.ChangeMessageVisibilityBatch": sqs_operations.change_message_visibility_batch,
-    "AmazonSQS.GetQueueAttributes": sqs_operations.get_queue_attributes,
-}
+_TARGET = "AmazonSQS."
 
 Environ = dict[str, Any]
 Application = Callable[[Any, Environ, Callable[..., Any]], Iterable[bytes]]
@@ -57,7 +48,7 @@ def install() -> None:
 
 def _with_shortcut(original: Application) -> Application:
     def call(application: Any, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
-        operation = _OPERATIONS.get(environ.get("HTTP_X_AMZ_TARGET", ""))
+        operation = sqs_operations.OPERATIONS.get(environ.get("HTTP_X_AMZ_TARGET", "").removeprefix(_TARGET))
         answer = _answer(operation, environ) if operation is not None and _is_plain(environ) else None
         if answer is None:
             return original(application, environ, start_response)

@@ -12,7 +12,7 @@ from moto.moto_server import threaded_moto_server, werkzeug_app
 from moto.sqs import models
 from werkzeug.serving import WSGIRequestHandler
 
-from local.corrections import install, sqs
+from local.corrections import install, sqs_operations
 from local.corrections.moto_version import MotoVersionError, check_moto_version
 
 
@@ -81,7 +81,8 @@ def test_moto_answers_each_routed_operation_and_no_move_task():
     """A move task of moto's own would have to be looked at first."""
     methods = methods_of("moto.sqs.responses", "SQSResponse")
 
-    assert methods.keys() >= sqs._OPERATIONS.keys() | {"_get_queue_name", "sqs_backend"}
+    routed = {operation.__name__ for operation in sqs_operations.OPERATIONS.values()}
+    assert methods.keys() >= routed | {"_get_queue_name", "sqs_backend"}
     tasks = {"start_message_move_task", "list_message_move_tasks", "cancel_message_move_task"}
     assert not methods.keys() & tasks
 

@@ -1,6 +1,5 @@
 """Whatever goes wrong around the consumer in virtual time, the oracle has nothing to say; and it would."""
 
-import dataclasses
 import os
 import subprocess
 import sys
@@ -172,12 +171,8 @@ def test_the_oracle_sees_what_is_lost_twice_or_late():
 def test_the_oracle_sees_an_order_that_was_not_kept():
     """A later message of a group that ended before an earlier one."""
     lanes = mixed_load(slots=1, backlog=30)
-    late = lanes.handled[0]
-    late.number, late.group = 1, "late"
-    early = lanes.handled[0]
-    early.number, early.group = 2, "late"
-    lanes.handled.append(early)
-    lanes.handled.append(late)
+    for number in (2, 1):
+        lanes.handled.append(lanes.handled[0]._replace(number=number, group="late"))
 
     assert "out of order: 1" in " ".join(violations(lanes))
 
@@ -185,11 +180,8 @@ def test_the_oracle_sees_an_order_that_was_not_kept():
 def test_the_oracle_sees_it_also_if_the_late_message_was_repeated():
     """The first time counts."""
     lanes = mixed_load(slots=1, backlog=30)
-    late, early = lanes.handled[0], lanes.handled[0]
-    late.number, early.number = 1, 2
-    late.group = early.group = "late"
-    for one in (early, late, late):
-        lanes.handled.append(one)
+    for number in (2, 1, 1):
+        lanes.handled.append(lanes.handled[0]._replace(number=number, group="late"))
 
     assert "out of order: 1" in " ".join(violations(lanes))
 
@@ -197,12 +189,10 @@ def test_the_oracle_sees_it_also_if_the_late_message_was_repeated():
 def test_the_oracle_lets_work_be_repeated_in_the_lane_that_an_operator_chose():
     """The first of a group was done; its process died, and both were moved before it came again."""
     lanes = mixed_load(slots=1, backlog=30)
-    first, second = lanes.handled[0], lanes.handled[0]
-    first.number, second.number = 1, 2
-    first.group = second.group = "moved"
-    lanes.handled.append(first)
-    for one in (second, first):
-        lanes.handled.append(dataclasses.replace(one, lane="elsewhere"))
+    moved = lanes.handled[0]._replace(group="moved")
+    lanes.handled.append(moved._replace(number=1))
+    for number in (2, 1):
+        lanes.handled.append(moved._replace(number=number, lane="elsewhere"))
 
     assert not [line for line in violations(lanes) if "out of order" in line]
 

@@ -10,7 +10,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import time
 import zipfile
@@ -20,8 +19,8 @@ from pathlib import Path
 from lanes.aws.table.runs import DynamoDBRuns
 from lanes.outbox import Outbox
 from lanes.runs import End, Ends, Head
-from local.account import isolated_variables
 from local.deployed import make_client
+from tests.support.command import Command
 from tests.support.operating import STACK, drain, make_deployment
 from tests.support.outbox import DynamoDBSubject
 
@@ -240,20 +239,11 @@ class PageProcess:
 
     def __init__(self, scene, *arguments, stage=None):
         self._arguments = [*(("--stage", stage) if stage else ()), "ui", *arguments]
-        self.variables = {**os.environ, **isolated_variables(scene.endpoint_url, "operator")}
+        self._command = Command(scene.endpoint_url)
+        self.variables = self._command.variables
 
     def __enter__(self):
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "lanes", "--output", "json", *self._arguments],
-            cwd=ROOT,
-            env=self.variables,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            # A suite in the background of a shell has interrupts ignored, and hands that on.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - no thread runs here
-        )
+        self.process = self._command.start("--output", "json", *self._arguments)
         line = self.process.stdout.readline()
         assert line, self.process.stderr.read()
         self.announced = json.loads(line)
