@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from lanes.aws.runtime import runtime_from_env
 from lanes.config import EngineName
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.errors import ConfigurationError
+from lanes.mapping.event import polled_record
 from lanes.outbox.dynamodb.table import create_table
 from lanes.producer import Producer
 from lanes.testing.bell import BELL
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_sqs import SQSClient
+    from mypy_boto3_sqs.literals import QueueAttributeNameType
 
     from lanes.config import Lane, LanesConfig
     from lanes.consumer import Consumer
@@ -36,6 +37,15 @@ if TYPE_CHECKING:
 
 STACK, REGION = "PriorityLanes", "eu-central-1"
 LEDGER, OUTBOX = "lanes-ledger", "lanes-outbox"
+
+FIFO: Mapping[QueueAttributeNameType, str] = {
+    "FifoQueue": "true",
+    "DeduplicationScope": "messageGroup",
+    "FifoThroughputLimit": "perMessageGroupId",
+    "MessageRetentionPeriod": "1209600",
+    "SqsManagedSseEnabled": "true",
+}
+"""Attributes of the queues of lanes, as the stack sets them."""
 
 ENVIRONMENT = {
     "AWS_DEFAULT_REGION": REGION,
@@ -89,23 +99,7 @@ class MotoLanes:
             MessageAttributeNames=["All"],
         )
         arn = f"arn:aws:sqs:{REGION}:123456789012:{url.rpartition('/')[2]}"
-        return {
-            "Records": [
-                {
-                    "messageId": message["MessageId"],
-                    "receiptHandle": message["ReceiptHandle"],
-                    "body": message["Body"],
-                    "attributes": message["Attributes"],
-                    "messageAttributes": {
-                        name: _in_event(value) for name, value in message.get("MessageAttributes", {}).items()
-                    },
-                    "eventSource": "aws:sqs",
-                    "eventSourceARN": arn,
-                    "awsRegion": REGION,
-                }
-                for message in answer.get("Messages", [])
-            ]
-        }
+        return {"Records": [polled_record(message, queue_arn=arn) for message in answer.get("Messages", [])]}
 
     def deliver(
         self, lane: str, consumer: Consumer, *, entry_point: EntryPoint | None = None
@@ -168,16 +162,6 @@ def leading_elsewhere(environ: Iterable[str]) -> list[str]:
     ]
 
 
-def _in_event(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a message attribute as Lambda's event has it: keys in small letters, binary values in base64."""
-    content = (
-        {"binaryValue": base64.b64encode(value["BinaryValue"]).decode()}
-        if "BinaryValue" in value
-        else {"stringValue": value["StringValue"]}
-    )
-    return {**content, "stringListValues": [], "binaryListValues": [], "dataType": value["DataType"]}
-
-
 @contextmanager
 def lanes_on_moto(config: LanesConfig) -> Iterator[MotoLanes]:
     """
@@ -202,10 +186,10 @@ def lanes_on_moto(config: LanesConfig) -> Iterator[MotoLanes]:
             create_table(database, OUTBOX)
         deployment = Deployment(
             config=config,
-            queues={lane.name: _create_queues(sqs, lane) for lane in config.lanes},
+            queues={lane.name: create_queues(sqs, lane) for lane in config.lanes},
             table=LEDGER,
             outbox=OUTBOX if config.outbox.enabled else None,
-            bell=_create_bell(sqs) if config.consumer.engine is EngineName.PULL else None,
+            bell=create_bell(sqs) if config.consumer.engine is EngineName.PULL else None,
         )
         clients.ssm().put_parameter(Name=parameter_name(STACK), Value=deployment.to_json(), Type="String")
         yield MotoLanes(deployment)
@@ -241,15 +225,14 @@ def create_ledger(client: DynamoDBClient, table: str) -> None:
     )
 
 
-def _create_queues(sqs: SQSClient, lane: Lane) -> LaneQueues:
-    dead = sqs.create_queue(QueueName=f"{lane.name}-dead.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
-    arn = sqs.get_queue_attributes(QueueUrl=dead, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
-    url = sqs.create_queue(
-        QueueName=f"{lane.name}.fifo",
+def create_queues(client: SQSClient, lane: Lane, *, prefix: str = "") -> LaneQueues:
+    """Make the queues of a lane, as the stack does; their names begin with the prefix."""
+    dead = client.create_queue(QueueName=f"{prefix}{lane.name}-dead.fifo", Attributes=FIFO)["QueueUrl"]
+    arn = client.get_queue_attributes(QueueUrl=dead, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    url = client.create_queue(
+        QueueName=f"{prefix}{lane.name}.fifo",
         Attributes={
-            "FifoQueue": "true",
-            "DeduplicationScope": "messageGroup",
-            "FifoThroughputLimit": "perMessageGroupId",
+            **FIFO,
             "VisibilityTimeout": str(int(lane.visibility_timeout.total_seconds())),
             "RedrivePolicy": json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": LAST_RESORT}),
         },
@@ -257,7 +240,9 @@ def _create_queues(sqs: SQSClient, lane: Lane) -> LaneQueues:
     return LaneQueues(url=url, dead_letter_url=dead)
 
 
-def _create_bell(sqs: SQSClient) -> str:
-    return sqs.create_queue(
-        QueueName=f"{BELL}.fifo", Attributes={"FifoQueue": "true", "ContentBasedDeduplication": "true"}
+def create_bell(client: SQSClient, *, prefix: str = "") -> str:
+    """Make the bell's queue, and return its address."""
+    return client.create_queue(
+        QueueName=f"{prefix}{BELL}.fifo",
+        Attributes={"FifoQueue": "true", "ContentBasedDeduplication": "true"},
     )["QueueUrl"]

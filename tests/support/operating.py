@@ -5,18 +5,11 @@ from __future__ import annotations
 import json
 
 from lanes.config import LanesConfig
-from lanes.config.deployment import Deployment, LaneQueues
+from lanes.config.deployment import Deployment
 from lanes.message import Message
-from lanes.testing.on_moto import create_ledger
-from lanes.testing.stack import LAST_RESORT
+from lanes.testing.on_moto import create_bell, create_ledger, create_queues
 
 STACK = "PriorityLanes"
-FIFO = {
-    "FifoQueue": "true",
-    "DeduplicationScope": "messageGroup",
-    "FifoThroughputLimit": "perMessageGroupId",
-    "SqsManagedSseEnabled": "true",
-}
 
 
 def make_deployment(client, *, stack=STACK, config=None, prefix="", bell=False, outbox=None):
@@ -28,9 +21,9 @@ def make_deployment(client, *, stack=STACK, config=None, prefix="", bell=False, 
     config = config or LanesConfig()
     deployment = Deployment(
         config=config,
-        queues={lane.name: _queues(client("sqs"), lane, prefix) for lane in config.lanes},
+        queues={lane.name: create_queues(client("sqs"), lane, prefix=prefix) for lane in config.lanes},
         table=f"{stack}-ledger",
-        bell=_queue(client("sqs"), f"{prefix}bell", {}) if bell else None,
+        bell=create_bell(client("sqs"), prefix=prefix) if bell else None,
         outbox=outbox,
     )
     create_ledger(client("dynamodb"), deployment.table)
@@ -41,21 +34,6 @@ def make_deployment(client, *, stack=STACK, config=None, prefix="", bell=False, 
         Name=f"/lanes/{stack}", Value=deployment.to_json(), Type="String", Overwrite=True
     )
     return deployment
-
-
-def _queues(sqs, lane, prefix):
-    week = {"MessageRetentionPeriod": "1209600"}
-    dead = _queue(sqs, f"{prefix}{lane.name}-dead", week)
-    arn = sqs.get_queue_attributes(QueueUrl=dead, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
-    own = {
-        "VisibilityTimeout": str(int(lane.visibility_timeout.total_seconds())),
-        "RedrivePolicy": json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": LAST_RESORT}),
-    }
-    return LaneQueues(url=_queue(sqs, f"{prefix}{lane.name}", week | own), dead_letter_url=dead)
-
-
-def _queue(sqs, name, attributes):
-    return sqs.create_queue(QueueName=f"{name}.fifo", Attributes=FIFO | attributes)["QueueUrl"]
 
 
 def put_dead_letters(sqs, deployment, lane, count, *, groups, kind="order.placed", **note):
