@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import cached_property
+from functools import cache, partial
 from typing import Any
 
 import boto3
@@ -71,23 +71,7 @@ class DeploymentReader:
     """
 
     def __init__(self, endpoint_url: str) -> None:
-        self._endpoint_url = endpoint_url
-
-    @cached_property
-    def _lambda(self) -> Any:
-        return make_client("lambda", self._endpoint_url)
-
-    @cached_property
-    def _sqs(self) -> Any:
-        return make_client("sqs", self._endpoint_url)
-
-    @cached_property
-    def _events(self) -> Any:
-        return make_client("events", self._endpoint_url)
-
-    @cached_property
-    def _cloudformation(self) -> Any:
-        return make_client("cloudformation", self._endpoint_url)
+        self._client = cache(partial(make_client, endpoint_url=endpoint_url))
 
     def read(self, *, functions: Collection[str] = ()) -> Deployed:
         """
@@ -99,7 +83,7 @@ class DeploymentReader:
         Args:
             functions: ARNs of more functions to read.
         """
-        pages = self._lambda.get_paginator("list_event_source_mappings").paginate()
+        pages = self._client("lambda").get_paginator("list_event_source_mappings").paginate()
         entries = [entry for page in pages for entry in page["EventSourceMappings"]]
         mappings = [QueueMapping.from_api(entry) for entry in entries if ":sqs:" in entry["EventSourceArn"]]
         streams = [
@@ -127,7 +111,7 @@ class DeploymentReader:
 
     def outputs(self) -> dict[str, dict[str, str]]:
         """Outputs of every stack, by stack name."""
-        pages = self._cloudformation.get_paginator("describe_stacks").paginate()
+        pages = self._client("cloudformation").get_paginator("describe_stacks").paginate()
         return {
             stack["StackName"]: {item["OutputKey"]: item["OutputValue"] for item in stack.get("Outputs", [])}
             for page in pages
@@ -136,11 +120,11 @@ class DeploymentReader:
 
     def _schedules(self) -> list[ScheduleSettings]:
         found = []
-        for rule in self._events.list_rules()["Rules"]:
+        for rule in self._client("events").list_rules()["Rules"]:
             if not rule.get("ScheduleExpression"):
                 continue
             try:
-                targets = self._events.list_targets_by_rule(Rule=rule["Name"])["Targets"]
+                targets = self._client("events").list_targets_by_rule(Rule=rule["Name"])["Targets"]
             except ClientError as error:
                 if _is_gone(error):
                     continue
@@ -153,10 +137,10 @@ class DeploymentReader:
     def function(self, arn: str) -> FunctionSettings | None:
         """Read a function; None if there is none with this ARN."""
         try:
-            answer = self._lambda.get_function(FunctionName=arn)
+            answer = self._client("lambda").get_function(FunctionName=arn)
             # AWS: GetFunction returns the reserved concurrency unless there is none; moto leaves out 0 as well.
             name = answer["Configuration"]["FunctionName"]
-            concurrency = self._lambda.get_function_concurrency(FunctionName=name)
+            concurrency = self._client("lambda").get_function_concurrency(FunctionName=name)
         except ClientError as error:
             if _is_gone(error):
                 return None
@@ -167,9 +151,9 @@ class DeploymentReader:
     def _queue(self, arn: str) -> DeployedQueue | None:
         name = arn.rpartition(":")[2]
         try:
-            url = self._sqs.get_queue_url(QueueName=name)["QueueUrl"]
+            url = self._client("sqs").get_queue_url(QueueName=name)["QueueUrl"]
             names = ["VisibilityTimeout"]
-            answer = self._sqs.get_queue_attributes(QueueUrl=url, AttributeNames=names)
+            answer = self._client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=names)
         except ClientError as error:
             if _is_gone(error):
                 return None

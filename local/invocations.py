@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import quote, unquote
 
 from botocore.exceptions import ClientError
@@ -19,6 +19,7 @@ from botocore.exceptions import ClientError
 from .account import ACCOUNT, HOST, REGION
 from .callers import HEADERS, Application, refusal_of
 from .environment import Invocation
+from .event_source_mapping import Invocable
 
 ADDRESS = "LANES_SERVER_INVOCATIONS"
 """Variable of the server with the port of the platform's `InvokeEndpoint`."""
@@ -72,13 +73,6 @@ class InvokeRoute:
         ]
         start_response(f"{answer.status} {answer.reason}", headers)
         return [content]
-
-
-class Invocable(Protocol):
-    """A deployed function."""
-
-    def invoke(self, payload: bytes) -> Invocation:
-        """Run the handler on an event, or throttle."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
