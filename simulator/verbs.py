@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -15,6 +14,7 @@ from lanes.cli.printing import console, say, show_json, table_of
 from lanes.cli.target import Output, target_of
 from lanes.cli.usage import UsageError, usage
 from lanes.config import LanesConfig
+from lanes.config.file import read_toml
 from lanes.errors import ConfigurationError, LanesError
 from lanes.installing import install_hint
 
@@ -242,7 +242,7 @@ def read_load(
     raw: dict[str, Any] = {}
     source = "options"
     if path is not None:
-        raw, source = _toml(path), str(path)
+        raw, source = read_toml(path), str(path)
     tables = dict(raw["arrivals"]) if isinstance(raw.get("arrivals"), dict) else raw.get("arrivals", {})
     given = {"duration": duration, "seed": seed, "away": away}
     measured = read_profile(profile) if profile else None
@@ -302,16 +302,6 @@ MANY_MESSAGES = 20_000
 MEGABYTE = 1_000_000
 RSS_UNIT = 1 if sys.platform == "darwin" else 1_024
 """Unit in bytes of getrusage's memory."""
-
-
-def _toml(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise ConfigurationError([f"the file cannot be read: {reason}"], source=str(path)) from error
-    except ValueError as error:
-        raise ConfigurationError([f"not a TOML file: {error}"], source=str(path)) from error
 
 
 def _show(context: typer.Context, runs: list[Run]) -> None:

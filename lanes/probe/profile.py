@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import tomllib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from lanes.config.file import read_toml
 from lanes.config.table import ConfigTable, describe
 from lanes.errors import ConfigurationError
 
@@ -155,13 +155,7 @@ def read_profile(path: Path) -> Profile:
     Raises:
         ConfigurationError: lists all problems.
     """
-    try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise ConfigurationError([f"the file cannot be read: {reason}"], source=str(path)) from error
-    except ValueError as error:
-        raise ConfigurationError([f"not a TOML file: {error}"], source=str(path)) from error
+    raw = read_toml(path)
     problems: list[str] = []
     root = ConfigTable(
         raw, "", known=("format", "measured_at", "region", "incomplete", *SECTIONS), problems=problems
