@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from lanes.config import Lane
-    from simulator.handled import HandledLog
+    from simulator.history import HandledLog
     from simulator.parameters import Unknowns
     from simulator.scheduler import Scheduler
     from simulator.simulated_lanes import Pattern, SimulatedLanes

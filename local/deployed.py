@@ -12,8 +12,7 @@ from botocore.exceptions import ClientError
 
 from .account import PLATFORM_KEY, REGION, connection_variables
 from .function import FunctionSettings
-from .model.qualifier import without_qualifier
-from .model.queue_mapping import QueueMapping
+from .model.queue_mapping import QueueMapping, without_qualifier
 from .model.schedule import ScheduleSettings
 from .model.stream_mapping import StreamMappingSettings
 

@@ -1,9 +1,13 @@
-"""The history of each message of a run: how often it was started, failed and done, in a few bytes each."""
+"""The history of each message of a run, in a few bytes each: how often it was started, failed and done, and its end."""
 
 from __future__ import annotations
 
 from array import array
 from collections import defaultdict
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _MAX = 255
 
@@ -68,3 +72,59 @@ class History:
     def places(self) -> range:
         """The places of all messages."""
         return range(1, len(self._begun))
+
+
+class Handled(NamedTuple):
+    """
+    One handled message; times in epoch seconds.
+
+    Attributes:
+        number: its place in its group.
+        first_started_at: first start of its handler.
+        started_at: start of the handler that succeeded, after retries a later one.
+
+    """
+
+    lane: str
+    group: str
+    number: int
+    sent_at: float
+    first_started_at: float
+    started_at: float
+    finished_at: float
+
+
+class HandledLog:
+    """The handled messages in the order of their ends; reads like a list of `Handled`, in a tenth of its memory."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, int] = {}
+        self._columns: list[array[Any]] = [array(form) for form in "HIIdddd"]
+
+    def append(self, one: Handled) -> None:
+        """Add one."""
+        lane, group, *rest = one
+        for column, value in zip(self._columns, (self._code(lane), self._code(group), *rest), strict=True):
+            column.append(value)
+
+    def __len__(self) -> int:
+        return len(self._columns[0])
+
+    def __iter__(self) -> Iterator[Handled]:
+        names = list(self._names)
+        for lane, group, *rest in zip(*self._columns, strict=True):
+            yield Handled(names[lane], names[group], *rest)
+
+    def __getitem__(self, place: int) -> Handled:
+        names = list(self._names)
+        lane, group, *rest = (column[place] for column in self._columns)
+        return Handled(names[lane], names[group], *rest)
+
+    def waits(self, lane: str) -> list[float]:
+        """Return the waits of a lane's messages from the send to the handler's first start, shortest first."""
+        lanes, _, _, sent, started, *_ = self._columns
+        code = self._names.get(lane)
+        return sorted(began - at for one, at, began in zip(lanes, sent, started, strict=True) if one == code)
+
+    def _code(self, name: str) -> int:
+        return self._names.setdefault(name, len(self._names))

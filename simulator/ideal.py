@@ -6,7 +6,7 @@ import heapq
 from collections import Counter, defaultdict, deque
 from typing import TYPE_CHECKING, NamedTuple
 
-from .handled import Handled, HandledLog
+from .history import Handled, HandledLog
 from .scheduler import Scheduler
 
 if TYPE_CHECKING:

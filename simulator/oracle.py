@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 
     from lanes.testing.fifo.queue import FifoQueue
 
-    from .handled import Handled
-    from .history import History
+    from .history import Handled, History
     from .simulated_lanes import SimulatedLanes
 
 SHOWN = 5

@@ -27,8 +27,7 @@ from .bodies import KIND, Bodies, data_of
 from .counts import ApproximateQueues
 from .fault_injection import FaultInjector
 from .function import SimulatedFunction
-from .handled import Handled, HandledLog
-from .history import History
+from .history import Handled, HandledLog, History
 from .ledger import CountedLedger
 from .mapping import SimulatedMapping
 from .meter import Meter, SlotWatch

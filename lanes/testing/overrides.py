@@ -1,4 +1,4 @@
-"""Overrides and held groups in memory, the consumer's side and the operators'."""
+"""Overrides, held groups and paused lanes in memory, the consumer's side and the operators'."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 OVERRIDES_READ = "GetItem overrides"
 """The call that an environment makes every few seconds, whatever it handles meanwhile."""
+
+PAUSES_READ = "GetItem pauses"
+"""The call that a slot makes every few seconds, whatever it handles meanwhile."""
 
 
 class MemoryHolds:
@@ -96,3 +99,26 @@ class MemoryOverrides:
         """Return cancelled messages, the latest first."""
         found = [one for one in self.gone.values() if one.cancelled_at >= since]
         return sorted(found, key=lambda one: one.cancelled_at, reverse=True)[:limit]
+
+
+class MemoryPauses:
+    """The paused lanes."""
+
+    def __init__(self, calls: Calls) -> None:
+        self.calls = calls
+        self.lanes: set[str] = set()
+
+    def paused(self) -> set[str]:
+        """Return the names of the paused lanes."""
+        with self.calls.make(PAUSES_READ):
+            return set(self.lanes)
+
+    def pause(self, lane: str) -> None:
+        """Pause a lane."""
+        with self.calls.make("UpdateItem"):
+            self.lanes.add(lane)
+
+    def resume(self, lane: str) -> None:
+        """Resume a lane."""
+        with self.calls.make("UpdateItem"):
+            self.lanes.discard(lane)

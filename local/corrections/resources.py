@@ -17,7 +17,7 @@ from moto.cloudformation.exceptions import ValidationError
 from moto.dynamodb.models import dynamodb_backends
 from moto.s3.models import s3_backends
 
-from ..model.qualifier import without_qualifier
+from ..model.queue_mapping import without_qualifier
 from . import function_versions
 
 _FIFO = ".fifo"

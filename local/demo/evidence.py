@@ -16,8 +16,7 @@ from typing import Any
 from lanes.config import LanesConfig
 from lanes.percentile import percentile
 from simulator import oracle
-from simulator.handled import Handled
-from simulator.history import History
+from simulator.history import Handled, History
 
 from .plan import ALWAYS
 

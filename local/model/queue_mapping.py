@@ -7,7 +7,13 @@ from typing import Any, Self
 from lanes.mapping.event import polled_record
 from lanes.mapping.settings import MappingSettings
 
-from .qualifier import without_qualifier
+# AWS: arn:partition:lambda:region:account:function:name, and :qualifier (Lambda API reference, FunctionArn).
+_PARTS = 7
+
+
+def without_qualifier(arn: str) -> str:
+    """Return the ARN of the function itself."""
+    return ":".join(arn.split(":")[:_PARTS])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
-from .qualifier import without_qualifier
+from .queue_mapping import without_qualifier
 
 _RATE = re.compile(r"rate\((\d+) (minute|hour|day)s?\)")
 

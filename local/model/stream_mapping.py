@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
-from .qualifier import without_qualifier
+from .queue_mapping import without_qualifier
 
 # AWS: BatchSize of a stream is 100 unless set (CreateEventSourceMapping, API reference of Lambda).
 USUAL_BATCH = 100

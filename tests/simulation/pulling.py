@@ -10,7 +10,7 @@ from lanes.testing.calls import Calls
 from simulator.simulated_lanes import SimulatedLanes
 
 if TYPE_CHECKING:
-    from simulator.handled import Handled
+    from simulator.history import Handled
 
 COLD_START_AND_CALLS = 0.6
 LONGEST_WAIT = COALESCING + MARGIN + COLD_START_AND_CALLS

@@ -10,7 +10,7 @@ from lanes.message import Message
 from lanes.producer import Producer
 from local.deployed import DeploymentReader
 from local.event_source_mapping import EventSourceMappingEmulator
-from local.model.qualifier import without_qualifier
+from local.model.queue_mapping import without_qualifier
 from local.polled_queue import SqsQueue
 
 STACK = "Switching"

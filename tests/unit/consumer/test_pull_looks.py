@@ -14,7 +14,7 @@ from lanes.consumer.engines.pace import TRIES, Pace
 from lanes.consumer.records import BEYOND
 from lanes.testing.calls import Calls
 from lanes.testing.clock import FakeClock
-from lanes.testing.pauses import MemoryPauses
+from lanes.testing.overrides import MemoryPauses
 from tests.support.memory import Late, Recorder, aws_error
 from tests.support.records import record_with
 

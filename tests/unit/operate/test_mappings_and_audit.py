@@ -9,7 +9,7 @@ from lanes.operate.history.audit import audited
 from lanes.operate.lanes.mappings import LaneMapping, PulledLanes, others_stay, switch
 from lanes.testing.calls import Calls
 from lanes.testing.clock import FakeClock
-from lanes.testing.pauses import MemoryPauses
+from lanes.testing.overrides import MemoryPauses
 from tests.support.operating import QueueMappings, Trail
 
 ENABLED = LaneMapping(

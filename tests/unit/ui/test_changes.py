@@ -17,7 +17,7 @@ from lanes.outbox.operations import Preview as EntriesPreview
 from lanes.overrides import Action
 from lanes.testing.calls import Calls
 from lanes.testing.clock import FakeClock
-from lanes.testing.pauses import MemoryPauses
+from lanes.testing.overrides import MemoryPauses
 from lanes.ui.changes.dead_letters import DeadLetterWork
 from lanes.ui.changes.jobs import Jobs
 from lanes.ui.changes.mapping import Switch
