@@ -99,7 +99,7 @@ class Override:
 
     def means(self, record: QueuedRecord, message: Message | None, *, since: float) -> bool:
         """
-        Whether it selects a record; without a message, since the body is not an event, only its group can.
+        Whether it selects a record; without a message, since the body is not an event, by its group, or as one of all.
 
         Args:
             record: the record.
@@ -112,9 +112,11 @@ class Override:
             return False
         if self.wanted.by_group_alone:
             return self.wanted.matches_group(record.group)
+        if message is None:
+            return self.wanted.chooses_all
         # The name in the mark; `lanes.runs` is loaded for messages with one alone.
         run = record.run.partition("/")[2] if self.wanted.run is not None else ""
-        return message is not None and self.wanted.matches(message, run=run)
+        return self.wanted.matches(message, run=run)
 
     def is_known(self, *, now: float) -> bool:
         """

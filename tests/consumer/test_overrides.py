@@ -150,6 +150,23 @@ def test_a_body_that_is_no_event_is_cancelled_by_its_group_alone(scenario):
     assert [one.group for one in scenario.world.overrides.gone.values()] == ["raw"]
 
 
+@pytest.mark.parametrize("engine", ["mappings", "pull"])
+@pytest.mark.parametrize("action", ["cancel", "prioritize"])
+def test_a_filter_of_everything_means_bodies_that_are_no_events_too(action, engine):
+    """`--all` selects everything, as it says."""
+    scenario = Overridden(engine=engine)
+    scenario.world.send_body("MAIN", "plain", group="raw")
+    scenario.world.send_body("MAIN", "plain too", group="raw")
+    scenario.put(action, priority=50)
+    scenario.drain()
+
+    if action == "cancel":
+        assert [one.group for one in scenario.world.overrides.gone.values()] == ["raw", "raw"]
+    else:
+        moved = scenario.world.recorder.named("message_moved")
+        assert [(one["group"], one["to_lane"]) for one in moved] == [("raw", "HIGH")] * 2
+
+
 @pytest.mark.parametrize("slots", SLOTS)
 def test_a_promoted_group_moves_in_its_order_with_what_comes_later(slots):
     """Also what producers send to the old lane while the override stands."""
