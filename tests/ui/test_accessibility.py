@@ -189,11 +189,14 @@ def found_in(tab, scheme, rules):
 
 @pytest.mark.parametrize(
     ("view", "prepare"),
-    [(view, one) for view, sights in SIGHTS.items() for one in sights],
-    ids=lambda value: getattr(value, "__name__", value),
+    [
+        pytest.param(view, one, id=f"{view}-{one.__name__}", marks=[pytest.mark.deep] if place else [])
+        for view, sights in SIGHTS.items()
+        for place, one in enumerate(sights)
+    ],
 )
 def test_no_view_and_no_dialog_has_a_serious_barrier(writing, sheet, view, prepare):
-    """With something in every table."""
+    """With something in every table; the views at once, their dialogs in the deep tests."""
     sheet.goto(writing.url)
     sheet.goto(f"{writing.base}#{view}")
     prepare(sheet)
