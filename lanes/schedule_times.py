@@ -84,6 +84,12 @@ def rate_expression(every: timedelta) -> str:
     raise AssertionError(every)
 
 
+def rate_period(expression: str) -> timedelta | None:
+    """Return the time between two events of a rate expression; None of another one."""
+    match = _RATE.fullmatch(expression)
+    return timedelta(**{f"{match[2]}s": int(match[1])}) if match else None
+
+
 def at_expression(moment: datetime) -> str:
     """
     Return a time as an expression, in UTC and never earlier.
@@ -140,8 +146,7 @@ def _times(
         moment = at_time(expression, timezone)
         if (moment < after) if is_reverse else (moment > after):
             yield moment
-    elif match := _RATE.fullmatch(expression):
-        period = timedelta(**{f"{match[2]}s": int(match[1])})
+    elif period := rate_period(expression):
         count = -((start - after) // period) - 1 if is_reverse else max(0, (after - start) // period) + 1
         if count > 0:
             yield start + count * period

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 
 from lanes.bell import BODY, HEARTBEAT, LARGEST_BATCH, maximum_concurrency
 from lanes.config import EngineName, Lane
-from lanes.testing.bell import MemoryBell, bell_queue
+from lanes.testing.bell import BELL, MemoryBell, bell_queue
 from lanes.testing.calls import Calls
-
-from .function import BELL
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from greenlet import getcurrent
 
 from lanes.mapping.answer import BatchOutcome, failed, read_answer
+from lanes.testing.bell import BELL
 from lanes.testing.calls import ProcessKilled
 from lanes.testing.event import InvocationContext, sqs_event
 
@@ -19,9 +20,6 @@ PER_SLOT = 10
 AWS: a function starts at most ten invocations a second for each unit of its concurrency (Lambda quotas, "Invocation
 requests per second").
 """
-
-BELL = "bell"
-"""The name of the bell's mapping."""
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -12,6 +12,7 @@ from lanes.testing.clock import START
 
 from .bodies import data_of
 from .cost import cost_of, gb_seconds, sqs_use, times
+from .fault_injection import LEDGER_CALLS
 from .prices import Item
 
 if TYPE_CHECKING:
@@ -178,15 +179,4 @@ def _last_end(lanes: SimulatedLanes) -> float:
     return lanes.handled[len(lanes.handled) - 1].finished_at if len(lanes.handled) else START
 
 
-_TABLE_CALLS = frozenset(
-    {
-        "BatchGetItem",
-        "BatchWriteItem",
-        "DeleteItem",
-        "GetItem",
-        "PutItem",
-        "Query",
-        "TransactWriteItems",
-        "UpdateItem",
-    }
-)
+_TABLE_CALLS = LEDGER_CALLS | {"GetItem"}

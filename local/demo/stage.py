@@ -10,6 +10,7 @@ from pathlib import Path
 import boto3
 
 from lanes import Producer
+from lanes.aws.queues.lane_queue import NOTE_ATTRIBUTE
 from lanes.config.deployment import Deployment
 from local.account import REGION, USER_KEY, connection_variables
 from local.deploy import CdkApp, deploy
@@ -19,7 +20,6 @@ from local.platform import Platform
 
 from .evidence import Delivery, Figures
 
-_DEAD_LETTER_NOTE = "lanes.dead_letter"
 _WAITING = ("ApproximateNumberOfMessages", "ApproximateNumberOfMessagesDelayed")
 _IN_FLIGHT = "ApproximateNumberOfMessagesNotVisible"
 _IMPORT = "import time; began = time.perf_counter(); import {}; print((time.perf_counter() - began) * 1000)"
@@ -114,9 +114,7 @@ class Stage:
             while messages := self._sqs.receive_message(**wanted).get("Messages"):
                 for message in messages:
                     note = (
-                        message.get("MessageAttributes", {})
-                        .get(_DEAD_LETTER_NOTE, {})
-                        .get("StringValue", "{}")
+                        message.get("MessageAttributes", {}).get(NOTE_ATTRIBUTE, {}).get("StringValue", "{}")
                     )
                     reason = str(json.loads(note).get("reason", ""))
                     taken.append((str(json.loads(message["Body"])["id"]), reason))

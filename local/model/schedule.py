@@ -5,15 +5,14 @@ Pure decisions: when a schedule fires, and the event that it sends.
 """
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
-from .queue_mapping import without_qualifier
+from lanes.schedule_times import rate_period
 
-_RATE = re.compile(r"rate\((\d+) (minute|hour|day)s?\)")
+from .queue_mapping import without_qualifier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +59,7 @@ class ScheduleSettings:
     @classmethod
     def from_api(cls, rule: Mapping[str, Any], targets: Sequence[Mapping[str, Any]]) -> Self | None:
         """Read a rule; None where it has no rate and no function or queue, so that there is nothing to emulate."""
-        rate = parse_rate(rule.get("ScheduleExpression") or "")
+        rate = rate_period(rule.get("ScheduleExpression") or "")
         arns = tuple(without_qualifier(target["Arn"]) for target in targets if ":lambda:" in target["Arn"])
         queues = tuple(QueueTarget.from_api(target) for target in targets if ":sqs:" in target["Arn"])
         if rate is None or not (arns or queues):
@@ -72,17 +71,6 @@ class ScheduleSettings:
             queues=queues,
             enabled=rule.get("State") == "ENABLED",
         )
-
-
-def parse_rate(expression: str) -> timedelta | None:
-    """
-    Read a rate expression; None for cron expressions, which are not emulated.
-
-    # AWS: rate(value unit), units minute, hour, day, in the plural for values over 1 (EventBridge User Guide, "Rate
-    # expressions").
-    """
-    match = _RATE.fullmatch(expression.strip())
-    return timedelta(**{f"{match[2]}s": int(match[1])}) if match else None
 
 
 def scheduled_event(settings: ScheduleSettings, *, at: datetime) -> bytes:

@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from botocore.exceptions import ClientError
 
+from lanes.schedule_times import rate_period
 from local.environment import Invocation
-from local.model.schedule import QueueTarget, ScheduleSettings, parse_rate, scheduled_event
+from local.model.schedule import QueueTarget, ScheduleSettings, scheduled_event
 from local.schedule import ScheduleEmulator
 
 RULE = "arn:aws:events:eu-central-1:123456789012:rule/every-minute"
@@ -28,7 +29,7 @@ QUEUE = "arn:aws:sqs:eu-central-1:123456789012:bell.fifo"
 )
 def test_rates_are_read_and_nothing_else(expression, rate):
     """Cron expressions are not emulated."""
-    assert parse_rate(expression) == rate
+    assert rate_period(expression) == rate
 
 
 def test_a_rule_without_a_target_or_a_rate_is_none_to_emulate():
