@@ -84,7 +84,7 @@ def entry_filter(
     return EntryFilter.of(wanted, frozenset(known[state] for state in states) or default)
 
 
-def _wanted(
+def filter_of(
     *,
     ids: Ids = None,
     kind: Kind = None,
@@ -95,6 +95,12 @@ def _wanted(
     from_priority: Lowest = None,
     to_priority: Highest = None,
 ) -> MessageFilter:
+    """
+    Return the filter of a verb that `takes` these options.
+
+    Raises:
+        UsageError: a value is wrong.
+    """
     with usage("filter"):
         return MessageFilter(
             ids=tuple(ids or ()),
@@ -108,24 +114,28 @@ def _wanted(
         )
 
 
-def takes_filter(verb: Callable[..., None]) -> Callable[..., None]:
-    """Give a verb the options of a filter instead of its keyword `wanted`."""
-    options = inspect.signature(_wanted, eval_str=True).parameters
-    own = inspect.signature(verb, eval_str=True).parameters
+def takes(**readers: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a verb, in place of each named keyword, the options of a function, whose result the keyword gets."""
+    options = {name: inspect.signature(read, eval_str=True).parameters for name, read in readers.items()}
 
-    @functools.wraps(verb)
-    def called(**values: Any) -> None:
-        wanted = _wanted(**{name: values.pop(name) for name in options})
-        verb(**values, wanted=wanted)
+    def taking(verb: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(verb)
+        def called(**values: Any) -> None:
+            taken = {
+                name: read(**{option: values.pop(option) for option in options[name]})
+                for name, read in readers.items()
+            }
+            verb(**values, **taken)
 
-    # typer reads the options of a verb from its signature, so the wrapper shows one for both.
-    taken = [parameter for parameter in own.values() if parameter.name != "wanted"]
-    positional = [one for one in taken if one.kind is not inspect.Parameter.KEYWORD_ONLY]
-    rest = [one for one in taken if one.kind is inspect.Parameter.KEYWORD_ONLY]
-    parameters = [*positional, *options.values(), *rest]
-    called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    called.__annotations__ = {one.name: one.annotation for one in parameters}
-    return called
+        # typer reads the options of a verb from its signature, so the wrapper shows all.
+        parameters: list[inspect.Parameter] = []
+        for one in inspect.signature(verb, eval_str=True).parameters.values():
+            parameters += options[one.name].values() if one.name in options else [one]
+        called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        called.__annotations__ = {one.name: one.annotation for one in parameters}
+        return called
+
+    return taking
 
 
 def entry_row(entry: Entry) -> dict[str, Any]:

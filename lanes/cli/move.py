@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable  # noqa: TC003 - Typer reads the annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lanes.cli.arguments import DryRun, NewPriority, OfRun, Yes, duration, operations_of
-from lanes.cli.filters import Everything, require_filter, takes_filter
-from lanes.cli.outbox.changes import show_preview
+from lanes.cli.filters import Everything, filter_of, require_filter, takes
+from lanes.cli.outbox.app import show_preview
 from lanes.cli.outbox.target import Database, OutboxTarget, Table
 from lanes.cli.printing import confirm, moment, say, show_one
 from lanes.cli.target import Output, target_of
@@ -41,12 +42,8 @@ Why = Annotated[str, typer.Option(help="Record this reason with the change in th
 Lasts = Annotated[str, typer.Option("--for", help="Keep looking for messages in the lanes for this long.")]
 
 
-@takes_filter
-def prioritize(
-    context: typer.Context,
-    priority: NewPriority,
+def _how(
     *,
-    wanted: MessageFilter,
     run: OfRun = None,
     everything: Everything = False,
     waiting: In = Waiting.BOTH,
@@ -56,6 +53,21 @@ def prioritize(
     table: Table = None,
     yes: Yes = False,
     dry_run: DryRun = False,
+) -> Callable[..., None]:
+    """Return `_carry_out` with the options that both verbs have."""
+
+    def carry_out(context: typer.Context, action: Action, wanted: MessageFilter, priority: int = 0) -> None:
+        wanted, lifetime = replace(wanted, run=run), duration(lasts, "--for")
+        change = Change(action=action, wanted=wanted, priority=priority, why=why, lifetime=lifetime)
+        outbox = OutboxTarget(stack=target_of(context), database=database, table=table)
+        _carry_out(context, outbox, change, waiting, everything=everything, yes=yes, dry_run=dry_run)
+
+    return carry_out
+
+
+@takes(wanted=filter_of, carry_out=_how)
+def prioritize(
+    context: typer.Context, priority: NewPriority, *, wanted: MessageFilter, carry_out: Callable[..., None]
 ) -> None:
     """
     Give waiting work another priority and move it to the lane of that priority.
@@ -63,32 +75,11 @@ def prioritize(
     Entries in the outbox change at once. A message in a lane changes when it is next received; later messages of its
     group follow it.
     """
-    change = Change(
-        action=Action.PRIORITIZE,
-        wanted=replace(wanted, run=run),
-        priority=priority,
-        why=why,
-        lifetime=duration(lasts, "--for"),
-    )
-    outbox = OutboxTarget(stack=target_of(context), database=database, table=table)
-    _carry_out(context, outbox, change, waiting, everything=everything, yes=yes, dry_run=dry_run)
+    carry_out(context, Action.PRIORITIZE, wanted, priority)
 
 
-@takes_filter
-def cancel(
-    context: typer.Context,
-    *,
-    wanted: MessageFilter,
-    run: OfRun = None,
-    everything: Everything = False,
-    waiting: In = Waiting.BOTH,
-    why: Why = "",
-    lasts: Lasts = "14d",
-    database: Database = None,
-    table: Table = None,
-    yes: Yes = False,
-    dry_run: DryRun = False,
-) -> None:
+@takes(wanted=filter_of, carry_out=_how)
+def cancel(context: typer.Context, *, wanted: MessageFilter, carry_out: Callable[..., None]) -> None:
     """
     Cancel waiting work for good: it is recorded and never handled.
 
@@ -96,11 +87,7 @@ def cancel(
     entry that holds its group is cancelled too, and its group goes on. A message in a lane is cancelled when it is next
     received. Messages sent after the command are not affected.
     """
-    change = Change(
-        action=Action.CANCEL, wanted=replace(wanted, run=run), why=why, lifetime=duration(lasts, "--for")
-    )
-    outbox = OutboxTarget(stack=target_of(context), database=database, table=table)
-    _carry_out(context, outbox, change, waiting, everything=everything, yes=yes, dry_run=dry_run)
+    carry_out(context, Action.CANCEL, wanted)
 
 
 def _carry_out(

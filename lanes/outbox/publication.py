@@ -7,11 +7,11 @@ Only a refusal of the entry itself is an attempt. If a lane accepts nothing, its
 from __future__ import annotations
 
 from collections import defaultdict
+from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
 from lanes.errors import MessageError
 from lanes.fault_codes import Cause, cause_of
-from lanes.outbox.outages import SUSPECTED_FOR, is_suspect
 from lanes.outbox.rules import abandoned, parked, published, refused, retry_delay, returned
 from lanes.producer.report import BLOCKED, INTERRUPTED, LANE_FAILED, PartialSendError, RefusedMessagesError
 from lanes.retries import LanePauses, OutageLog
@@ -173,3 +173,16 @@ class Publication:
         mark = abandoned(entry, self._settings, now=self._clock(), attempts=attempts, reason=str(error))
         self._telemetry.not_sent(entry, mark, reason=str(error))
         return mark
+
+
+# After so many failures in a row of the same first entry, that entry may be the reason: others are tried before it.
+SUSPECTED_AFTER = 3
+SUSPECTED_FOR = timedelta(minutes=1)
+STORE = "outbox"
+"""The name of the database in reports; lanes have upper case."""
+
+
+def is_suspect(cause: Cause, failures: int) -> bool:
+    """Whether the entry that was tried alone may be the reason why its lane fails."""
+    # All other causes are about everybody: throttling, credentials, permission, a missing queue.
+    return cause in {Cause.SERVER_FAULT, Cause.UNREACHABLE} and failures >= SUSPECTED_AFTER

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from lanes.errors import AwsError, OutboxStoreError, UnwrittenMarksError
 from lanes.outbox.context import RelayContext
-from lanes.outbox.outages import STORE
-from lanes.outbox.publication import Publication, Publisher
+from lanes.outbox.publication import STORE, Publication, Publisher
 from lanes.outbox.rules import LISTENING_TICK, Mark, lane_shares, next_pause, until_due
 from lanes.outbox.telemetry import RelayMetric, RelayRound
 from lanes.retries import OutageLog, RetryPolicy

@@ -14,7 +14,7 @@ from lanes.config.deployment import Deployment, LaneQueues
 from lanes.config.outbox_table import LONGEST_LOCK
 from lanes.errors import ConfigurationError
 from lanes.outbox import EntryFilter, Operator, Outbox
-from lanes.outbox.dynamodb.effects import ConsumerEffects
+from lanes.outbox.dynamodb.operations import ConsumerEffects
 from lanes.outbox.dynamodb.relay_function import RelayFunction, relay_from_env
 from lanes.outbox.entry import EntryState
 from local import corrections

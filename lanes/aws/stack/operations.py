@@ -29,7 +29,7 @@ from lanes.operate.history.recent import RecentWorkReader
 from lanes.operate.history.tracer import Tracer
 from lanes.operate.lanes.mappings import PulledLanes
 from lanes.operate.overrides.change import count_met
-from lanes.outbox.dynamodb.lookup import OutboxLookup
+from lanes.outbox.dynamodb.operations import OutboxLookup
 from lanes.producer import Producer
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from lanes.aws.telemetry.log_line import LogLines
 from lanes.aws.telemetry.powertools import MOST_VALUES, NAMESPACE
 from lanes.events import Event
 from lanes.outbox.entry import EntryState
-from lanes.outbox.outages import STORE
+from lanes.outbox.publication import STORE
 from lanes.outbox.telemetry import RelayMetric
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""`lanes dead-letters`: list, redrive and delete dead letters."""
+"""`lanes dead-letters`: list, redrive and delete dead letters, and release the groups that they hold."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ from lanes.cli.arguments import (
     read_time,
 )
 from lanes.cli.busy import busy, run_shown
-from lanes.cli.dead_letters.holds import held, release
-from lanes.cli.printing import confirm, console, layout, say, show_one, show_rows, without_code
+from lanes.cli.filters import Everything, Ids, takes
+from lanes.cli.printing import confirm, console, layout, moment, say, show_one, show_rows, without_code
 from lanes.cli.target import Output, target_of
 from lanes.cli.usage import ExitCode
-from lanes.operate.dead_letters.listing import DeadLetterFilter, list_dead_letters
+from lanes.errors import ConfigurationError
+from lanes.operate.dead_letters.listing import DeadLetterFilter, list_dead_letters, reason_code
 from lanes.operate.dead_letters.redrive import DeadLetterRun, Task
 from lanes.operate.dead_letters.rows import brief_rows, details_of, held_lines, row_of
 from lanes.operate.history.audit import audited
@@ -55,9 +56,6 @@ app = typer.Typer(
     help="List dead letters, redrive them to their lanes, or delete them.",
 )
 
-app.command()(held)
-app.command()(release)
-
 Lane = Annotated[
     str | None,
     typer.Argument(
@@ -70,23 +68,9 @@ Since = Annotated[
     str | None, typer.Option(help="Select dead letters from this time on: ISO 8601, or an age such as 2h.")
 ]
 Until = Annotated[str | None, typer.Option(help="Select dead letters before this time: ISO 8601, or an age.")]
-Ids = Annotated[list[str] | None, typer.Option("--id", help="Select this message; may be repeated.")]
-Limit = Annotated[int, typer.Option(min=0, help="Stop after this many; 0 for no limit.")]
-Rate = Annotated[
-    float,
-    typer.Option(
-        parser=parse_rate, metavar="RATE", help="Process at most this many a second; 0 for no limit."
-    ),
-]
-Hide = Annotated[
-    str, typer.Option(help="Hide the dead letters of this run from other readers for this long.")
-]
 
 
-@app.command("list")
-def list_(
-    context: typer.Context,
-    lane: Lane = None,
+def _filter(
     *,
     kind: Kind = None,
     group: Group = None,
@@ -94,6 +78,54 @@ def list_(
     reason: Reason = None,
     since: Since = None,
     until: Until = None,
+) -> DeadLetterFilter:
+    return DeadLetterFilter(
+        kind=kind,
+        group=group,
+        run=run,
+        reason=reason,
+        since=read_time(since),
+        until=read_time(until, "--until"),
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _How:
+    limit: int
+    rate: float
+    hide: timedelta
+    dry_run: bool
+    yes: bool
+
+
+def _how(
+    *,
+    limit: Annotated[int, typer.Option(min=0, help="Stop after this many; 0 for no limit.")] = 0,
+    rate: Annotated[
+        float,
+        typer.Option(
+            parser=parse_rate, metavar="RATE", help="Process at most this many a second; 0 for no limit."
+        ),
+    ] = 0.0,
+    hide: Annotated[
+        str, typer.Option(help="Hide the dead letters of this run from other readers for this long.")
+    ] = "30s",
+    dry_run: DryRun = False,
+    yes: Yes = False,
+) -> _How:
+    hidden = duration(hide, "--hide")
+    if not MIN_HIDE <= hidden <= MAX_HIDE:
+        raise typer.BadParameter(f"{hide!r} is out of range; give 1s to 12h", param_hint="--hide")
+    return _How(limit=limit, rate=rate, hide=hidden, dry_run=dry_run, yes=yes)
+
+
+@app.command("list")
+@takes(wanted=_filter)
+def list_(
+    context: typer.Context,
+    lane: Lane = None,
+    *,
+    wanted: DeadLetterFilter,
     limit: Annotated[
         int,
         typer.Option(min=0, help="Stop after this many rows, of all lanes together; 0 for no limit."),
@@ -110,8 +142,7 @@ def list_(
     their receive counts rise. SQS shows at most ten messages of a group.
     """
     operations = operations_of(context)
-    wanted = _filter(kind=kind, group=group, run=run, reason=reason, since=since, until=until)
-    _check_run(operations, run)
+    _check_run(operations, wanted.run)
     target = target_of(context)
     shows_all = wide or target.output is Output.JSON
     letters: list[DeadLetteredMessage] = []
@@ -156,22 +187,14 @@ def show(
 
 
 @app.command()
+@takes(wanted=_filter, how=_how)
 def redrive(
     context: typer.Context,
     lane: LaneName,
     *,
-    kind: Kind = None,
-    group: Group = None,
-    run: OfRun = None,
-    reason: Reason = None,
-    since: Since = None,
-    until: Until = None,
+    wanted: DeadLetterFilter,
     ids: Ids = None,
-    limit: Limit = 0,
-    rate: Rate = 0.0,
-    hide: Hide = "30s",
-    dry_run: DryRun = False,
-    yes: Yes = False,
+    how: _How,
 ) -> None:
     """
     Send dead letters back to their lane: the same body, group and attributes, each group in its order.
@@ -180,57 +203,29 @@ def redrive(
     minutes, nothing is sent twice. The copies come after newer messages of their group; in a held group they come
     first, and the hold ends with the last copy. Exit code 3: messages came back, because they failed again.
     """
-    wanted = _filter(kind=kind, group=group, run=run, reason=reason, since=since, until=until, ids=ids)
-    how = _How(limit=limit, rate=rate, hide=_hide(hide), dry_run=dry_run, yes=yes)
+    wanted = dataclasses.replace(wanted, ids=tuple(ids or ()))
     _work(context, "redrive", lane, wanted, how)
 
 
 @app.command()
+@takes(wanted=_filter, how=_how)
 def delete(
     context: typer.Context,
     lane: LaneName,
     *,
-    kind: Kind = None,
-    group: Group = None,
-    run: OfRun = None,
-    reason: Reason = None,
-    since: Since = None,
-    until: Until = None,
+    wanted: DeadLetterFilter,
     ids: Ids = None,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Select everything; required if you give no filter.")
-    ] = False,
-    limit: Limit = 0,
-    rate: Rate = 0.0,
-    hide: Hide = "30s",
-    dry_run: DryRun = False,
-    yes: Yes = False,
+    everything: Everything = False,
+    how: _How,
 ) -> None:
     """Delete dead letters for good. Give a filter, or --all."""
-    wanted = _filter(kind=kind, group=group, run=run, reason=reason, since=since, until=until, ids=ids)
+    wanted = dataclasses.replace(wanted, ids=tuple(ids or ()))
     # Nothing brings deleted messages back, so their choice is never implied by a missing option.
     if wanted.chooses_all and not everything:
         raise typer.BadParameter(
             "say which: --id, --kind, --group, --run, --reason, --since, --until, or --all"
         )
-    how = _How(limit=limit, rate=rate, hide=_hide(hide), dry_run=dry_run, yes=yes)
     _work(context, "delete", lane, wanted, how)
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _How:
-    limit: int
-    rate: float
-    hide: timedelta
-    dry_run: bool
-    yes: bool
-
-
-def _hide(text: str) -> timedelta:
-    hide = duration(text, "--hide")
-    if not MIN_HIDE <= hide <= MAX_HIDE:
-        raise typer.BadParameter(f"{text!r} is out of range; give 1s to 12h", param_hint="--hide")
-    return hide
 
 
 def _work(context: typer.Context, verb: str, lane: str, wanted: DeadLetterFilter, how: _How) -> None:
@@ -306,27 +301,6 @@ def _run(operations: Operations, verb: str, lane: str, wanted: DeadLetterFilter,
         )
 
 
-def _filter(
-    *,
-    kind: str | None,
-    group: str | None,
-    run: str | None,
-    reason: str | None,
-    since: str | None,
-    until: str | None,
-    ids: Sequence[str] | None = None,
-) -> DeadLetterFilter:
-    return DeadLetterFilter(
-        kind=kind,
-        group=group,
-        run=run,
-        reason=reason,
-        since=read_time(since),
-        until=read_time(until, "--until"),
-        ids=tuple(ids or ()),
-    )
-
-
 def _check_run(operations: Operations, name: str | None) -> None:
     """Raise `ConfigurationError` if there is no run of this name: nothing would match, as if all were well."""
     if name is not None:
@@ -367,3 +341,61 @@ def _summary(lane: str, listing: Listing) -> list[dict[str, Any]]:
         {"lane": lane, "kind": kind, "code": code, "reason": reason, "dead_letters": count}
         for (kind, code, reason), count in counts.most_common()
     ]
+
+
+@app.command()
+def held(context: typer.Context, lane: Lane = None) -> None:
+    """List the groups that a dead letter holds, the longest held first."""
+    operations = operations_of(context)
+    name = None if lane is None else lane_named(operations, lane)
+    rows = [
+        {
+            "lane": hold.lane,
+            "group": hold.group,
+            "behind": hold.id,
+            "code": reason_code(hold.reason),
+            "reason": hold.reason,
+            "since": moment(hold.since),
+            "followed": hold.behind,
+            "state": hold.state.value,
+        }
+        for hold in operations.holds.held(name)
+    ]
+    show_rows(target_of(context), rows, empty="no group is held")
+
+
+@app.command()
+def release(
+    context: typer.Context,
+    lane: LaneName,
+    *,
+    group: Annotated[str, typer.Option(help="Release this group.")],
+    dry_run: DryRun = False,
+    yes: Yes = False,
+) -> None:
+    """
+    Release a held group without its dead letters, so that its later messages are handled.
+
+    The dead letters stay; a later redrive puts them after the messages handled meanwhile. To keep the order, use
+    `redrive` instead: it sends the dead letters first and then releases the group.
+    """
+    target, operations = target_of(context), operations_of(context)
+    name = lane_named(operations, lane)
+    hold = operations.holds.read(name, [group]).get(group)
+    if hold is None:
+        raise ConfigurationError(
+            [f"group {group!r} of {name} is not held; list held groups with `lanes dead-letters held`"],
+            source="dead letters",
+        )
+    say(
+        f"held behind {hold.id} ({hold.reason}); {hold.behind} more messages of the group are in the dead-letter queue"
+    )
+    released = False
+    if not dry_run:
+        confirm(
+            f"{target.stack_name}: release group {group} of {name} before its dead letters?",
+            yes=yes,
+        )
+        with audited(operations.audit, "dead-letters release", name, details={"group": group}) as entry:
+            entry["released"] = released = operations.holds.end(name, group)
+    show_one(target, {"lane": name, "group": group, "behind": hold.id, "released": released})

@@ -1,26 +1,41 @@
-"""The verbs of `lanes outbox` that show an outbox, and the list of all its verbs."""
+"""The verbs of `lanes outbox` that show an outbox or change its entries, and the list of all its verbs."""
 
 from __future__ import annotations
 
 import json
 import time
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lanes.cli.arguments import duration
-from lanes.cli.filters import States, entry_filter, entry_row, takes_filter
-from lanes.cli.outbox.changes import cleanup, retry
+from lanes.cli.arguments import DryRun, Yes, duration
+from lanes.cli.filters import (
+    Everything,
+    States,
+    entry_filter,
+    entry_row,
+    filter_of,
+    require_filter,
+    takes,
+)
 from lanes.cli.outbox.relay import relay, setup
 from lanes.cli.outbox.target import Database, OutboxTarget, Table, outbox_of
-from lanes.cli.printing import moment, say, show_one, show_rows
+from lanes.cli.printing import confirm, console, layout, moment, say, show_one, show_rows, without_code
 from lanes.cli.target import target_of
 from lanes.cli.usage import ExitCode
 from lanes.message_filter import MessageFilter  # noqa: TC001 - Typer reads the annotations
-from lanes.outbox.entry import EntryState
+from lanes.outbox.entry import FINISHED, EntryState
+from lanes.outbox.filter import EVERY_STATE
+from lanes.outbox.operations import retried_by
+
+if TYPE_CHECKING:
+    from lanes.outbox.filter import EntryFilter
+    from lanes.outbox.operations import Preview
 
 # Counting reads index pages; beyond this the result says that it is not complete.
 COUNTED = 100_000
+# Keeps the transaction of one deletion short.
+REMOVED_AT_ONCE = 1_000
 
 # Vacuum keeps all that such a transaction may see; ordinary ones take seconds.
 OLD_SNAPSHOT_SECONDS = 300.0
@@ -42,8 +57,6 @@ def outbox(context: typer.Context, *, database: Database = None, table: Table = 
 
 app.command()(setup)
 app.command()(relay)
-app.command()(retry)
-app.command()(cleanup)
 
 
 @app.command()
@@ -90,7 +103,7 @@ def _warn_of_old_snapshot(outbox: OutboxTarget) -> None:
 
 
 @app.command("list")
-@takes_filter
+@takes(wanted=filter_of)
 def list_(
     context: typer.Context,
     *,
@@ -186,3 +199,63 @@ def audit(context: typer.Context) -> None:
         for one in outbox.operations.audits()
     ]
     show_rows(outbox.stack, rows, empty="no changes")
+
+
+@app.command()
+@takes(wanted=filter_of)
+def retry(
+    context: typer.Context,
+    *,
+    wanted: MessageFilter,
+    state: States = None,
+    everything: Everything = False,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+) -> None:
+    """
+    Retry abandoned and failed entries now, and cancelled ones only by --id.
+
+    With --state PUBLISHED, published entries are sent a second time.
+    """
+    require_filter(wanted, everything=everything or bool(state))
+    meant = retried_by(entry_filter(wanted, state, EVERY_STATE))
+    outbox = outbox_of(context)
+    operator = outbox.operator()
+    preview = operator.preview(meant)
+    show_preview(preview, meant)
+    if dry_run or preview.count == 0:
+        show_one(outbox.stack, {"found": preview.count, "changed": 0})
+        return
+    confirm(f"{preview.count} entries of {outbox.name}: retry them?", yes=yes)
+    changed = operator.retry(meant, progress=lambda done: say(f"changed {done} of about {preview.count}"))
+    show_one(outbox.stack, {"found": preview.count, "changed": changed})
+
+
+@app.command()
+def cleanup(context: typer.Context, *, dry_run: DryRun = False) -> None:
+    """Remove finished entries after their retention; DynamoDB's time to live does so by itself."""
+    outbox = outbox_of(context)
+    now = time.time()
+    if dry_run:
+        expired = sum((entry.expires_at or now + 1) <= now for entry in outbox.operations.entries(FINISHED))
+        show_one(outbox.stack, {"would_remove": expired})
+        return
+    removed = 0
+    while batch := outbox.store.remove_expired(now=now, limit=REMOVED_AT_ONCE):
+        removed += batch
+        say(f"removed {removed}")
+    show_one(outbox.stack, {"removed": removed})
+
+
+def show_preview(preview: Preview, wanted: EntryFilter) -> None:
+    """Print counts and a sample on standard error; standard output is for the result alone."""
+    say(f"{preview.count} entries: {wanted.describe()}")
+    if not preview.count:
+        return
+    kinds = ", ".join(f"{kind} {count}" for kind, count in preview.kinds.items())
+    lanes = ", ".join(f"{lane} {count}" for lane, count in preview.lanes.items())
+    states = ", ".join(f"{state} {count}" for state, count in preview.states.items())
+    priorities = f"{preview.lowest} to {preview.highest}"
+    say(f"states: {states}; kinds: {kinds}; lanes: {lanes}; priorities {priorities}; among them:")
+    out = console(stderr=True)
+    out.print(layout([without_code(entry_row(entry)) for entry in preview.sample], out))

@@ -19,7 +19,7 @@ from lanes.cli.usage import UsageError
 from lanes.outbox.context import RelayContext
 from lanes.outbox.dynamodb.relay_function import LaneDepths, relay_producer
 from lanes.outbox.dynamodb.table import create_table, description
-from lanes.outbox.outages import STORE
+from lanes.outbox.publication import STORE
 from lanes.outbox.relay import Relay
 
 if TYPE_CHECKING:

@@ -142,7 +142,7 @@ class OutboxTarget:
 
     def seen(self) -> Any:
         """Return a lookup of the entries that the consumer has handled; None without its idempotency."""
-        from lanes.outbox.dynamodb.effects import ConsumerEffects
+        from lanes.outbox.dynamodb.operations import ConsumerEffects
 
         if not self.deployment.config.consumer.idempotency:
             return None

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
 from lanes.aws.table.items import number_in, text_in
+from lanes.aws.table.ledger import effect_key
+from lanes.message import identity_of
 from lanes.outbox.dynamodb.changes import Change
 from lanes.outbox.dynamodb.item import (
     AUDIT,
@@ -36,6 +38,8 @@ from lanes.outbox.store import AuditEntry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
+
+    from mypy_boto3_dynamodb import DynamoDBClient
 
     from lanes.outbox.dynamodb.store import DynamoDBOutboxStore
 
@@ -274,3 +278,61 @@ class DynamoDBOutboxOperations:
             )
             for item in answer["Items"]
         ]
+
+
+class OutboxLookup:
+    """Finds entries by key, without a scan of the table; raises `AwsError`."""
+
+    def __init__(self, *, table: str, client: DynamoDBClient) -> None:
+        self._table = table
+        self._client = client
+
+    def find(self, entry_id: str, *, group: str) -> Entry | None:
+        """Return an entry by its id: one without a group, or one of this group."""
+        # The sort key begins with the time of writing, which the caller does not know, so the partition is read.
+        for partition in dict.fromkeys([partition_of(entry_id, None), partition_of(entry_id, group or None)]):
+            with aws_errors("Query"):
+                pages = self._client.get_paginator("query").paginate(
+                    TableName=self._table,
+                    KeyConditionExpression="pk = :pk",
+                    FilterExpression="#id = :id",
+                    ExpressionAttributeNames={"#id": "id"},
+                    ExpressionAttributeValues={":pk": text(partition), ":id": text(entry_id)},
+                )
+                for page in pages:
+                    if page["Items"]:
+                        return entry_of(page["Items"][0])
+        return None
+
+
+class ConsumerEffects:
+    """
+    The effects of a consumer with idempotency.
+
+    Args:
+        table: the ledger.
+        client: of DynamoDB.
+    """
+
+    def __init__(self, *, table: str, client: DynamoDBClient) -> None:
+        self._table = table
+        self._client = client
+
+    def __call__(self, entries: Iterable[Entry]) -> frozenset[str]:
+        """Return the ids of the entries with a message that was begun or done, within the ledger's retention."""
+        # The consumer's own key (`Work.effect_id`).
+        keys = {
+            effect_key(identity_of(entry.source, entry.kind, entry.id))["pk"]["S"]: entry.id
+            for entry in entries
+        }
+        found: set[str] = set()
+        names = list(keys)
+        for start in range(0, len(names), MAX_READ):
+            chunk = [{"pk": {"S": name}} for name in names[start : start + MAX_READ]]
+            requests: Any = {self._table: {"Keys": chunk, "ProjectionExpression": "pk"}}
+            while requests:
+                with aws_errors("BatchGetItem"):
+                    answer = self._client.batch_get_item(RequestItems=requests)
+                found |= {keys[item["pk"]["S"]] for item in answer["Responses"].get(self._table, [])}
+                requests = answer.get("UnprocessedKeys")
+        return frozenset(found)

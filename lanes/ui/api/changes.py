@@ -9,7 +9,8 @@ from lanes.message_filter import MessageFilter
 from lanes.operate.overrides.change import Change as Request
 from lanes.outbox.operations import RETRIED
 from lanes.overrides import Action
-from lanes.ui.api import dead_letters, entries
+from lanes.ui.api import entries
+from lanes.ui.api.fields import dead_letters_of
 from lanes.ui.changes.dead_letters import DeadLetterWork
 from lanes.ui.changes.jobs import Jobs
 from lanes.ui.changes.mapping import Switch
@@ -95,7 +96,7 @@ class ChangeRoutes:
         return Switch(session=self._session, lane=self._lane(fields), enabled=enabled)
 
     def _dead_letters(self, fields: Fields, *, redrives: bool) -> Change:
-        wanted = dead_letters.filter_of(fields)
+        wanted = dead_letters_of(fields)
         # The same rule as for the verb: nothing brings deleted messages back.
         if not redrives and wanted.chooses_all and not fields.flag("all"):
             raise ConfigurationError(

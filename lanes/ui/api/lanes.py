@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from lanes.errors import AwsError, ConfigurationError
 from lanes.operate.cached import Cached
 from lanes.operate.lanes.check import Check
-from lanes.ui.api.dead_letters import ago
+from lanes.ui.api.fields import ago
 from lanes.ui.feed import CHOICES, Feed
 from lanes.ui.protection import CURRENT
-from lanes.ui.runs import RunReadings
+from lanes.ui.readings import RunReadings
 from lanes.ui.session import SessionLog
 from lanes.ui.watch import Watch
 

@@ -12,7 +12,8 @@ from lanes.operate.dead_letters.rows import details_of, row_of
 from lanes.operate.schedules import later_rows, read
 from lanes.outbox.entry import WAITING
 from lanes.scheduled import PERIODIC
-from lanes.ui.api import dead_letters, entries
+from lanes.ui.api import entries
+from lanes.ui.api.fields import ago, dead_letters_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,7 +55,7 @@ class MessageRoutes:
 
     def dead_letters(self, fields: Fields) -> dict[str, Any]:
         """List dead letters of `lane`."""
-        wanted = dead_letters.filter_of(fields)
+        wanted = dead_letters_of(fields)
         lane = self._session.lane(fields.required("lane"))
         limit = fields.integer("limit", min_=1) or LISTED
         found = list_dead_letters(self._session.operations.dead_letters, lane, wanted, limit=limit)
@@ -114,7 +115,7 @@ class MessageRoutes:
         """Return the active overrides, the messages cancelled since the age `since`, and the held groups."""
         operations = self._session.operations
         active = operations.overrides.active()
-        since = dead_letters.ago(fields, "since") or 0.0
+        since = ago(fields, "since") or 0.0
         return {
             "overrides": [
                 {

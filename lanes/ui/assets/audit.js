@@ -1,9 +1,8 @@
 // The audit trail: changes that operators made.
 
-import { ask } from "./calls.js";
+import { ask, faultBox, faultOf } from "./calls.js";
 import { el, table } from "./dom.js";
 import { moment } from "./format.js";
-import { faultBox, faultOf } from "./fault.js";
 
 export async function enter(main) {
   const found = el("div", {}, el("p", { class: "quiet" }, "Loading …"));

@@ -1,4 +1,6 @@
-// Calls to the server of this page, with its token.
+// Calls to the server of this page, with its token, and their errors: the meaning, the next step, the details of AWS.
+
+import { el } from "./dom.js";
 
 const KEY = "lanes-token";
 
@@ -37,4 +39,19 @@ export async function ask(name, fields = {}, { signal } = {}) {
   const found = await answer.json().catch(() => null);
   if (answer.ok && found !== null) return found;
   throw new Refused(found ?? { status: answer.status, title: `the answer was ${answer.status}` });
+}
+
+export function faultOf(error) {
+  if (error instanceof Refused) return error.fault;
+  if (error instanceof Unreached) {
+    return { title: "lanes ui does not answer", advice: "If you stopped it in its terminal, start it again and open the address that it prints." };
+  }
+  return { title: String(error) };
+}
+
+export function faultBox(fault) {
+  return el("div", { class: "fault" },
+    el("strong", {}, fault.title),
+    fault.advice ? el("p", {}, fault.advice) : null,
+    fault.details ? el("details", {}, el("summary", {}, "Details from AWS"), el("pre", {}, fault.details)) : null);
 }

@@ -1,9 +1,8 @@
 // Changes: show a preview, ask for confirmation, show the progress.
 
-import { ask } from "./calls.js";
+import { ask, faultBox, faultOf } from "./calls.js";
 import { announce, byId, el, facts, table } from "./dom.js";
 import { moment } from "./format.js";
-import { faultBox, faultOf } from "./fault.js";
 
 const FOLLOW_EVERY = 500;
 

@@ -1,8 +1,7 @@
 // Findings about the deployment.
 
-import { ask } from "./calls.js";
+import { ask, faultBox, faultOf } from "./calls.js";
 import { el, table } from "./dom.js";
-import { faultBox, faultOf } from "./fault.js";
 
 export async function enter(main) {
   const found = el("div", {}, el("p", { class: "quiet" }, "Checking queues, mappings, function, permissions and quotas …"));

@@ -1,12 +1,10 @@
 // Dead letters: listed on request, since SQS shows messages only by delivering them.
 
-import { ask } from "./calls.js";
+import { ask, faultBox, faultOf } from "./calls.js";
 import { offer, present, tracing } from "./change.js";
 import { el, facts, table } from "./dom.js";
-import { form } from "./form.js";
+import { form, remember } from "./form.js";
 import { body, moment } from "./format.js";
-import { remember } from "./known.js";
-import { faultBox, faultOf } from "./fault.js";
 
 const AGES = [["", "any time"], ["15m", "in the last 15 minutes"], ["1h", "in the last hour"], ["6h", "in the last 6 hours"], ["1d", "in the last day"], ["7d", "in the last week"]];
 

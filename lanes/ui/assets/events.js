@@ -1,11 +1,9 @@
 // Events of the consumer from its log, some seconds late.
 
-import { ask } from "./calls.js";
+import { ask, faultBox, faultOf } from "./calls.js";
 import { el } from "./dom.js";
-import { form } from "./form.js";
+import { form, remember } from "./form.js";
 import { count, moment } from "./format.js";
-import { faultBox, faultOf } from "./fault.js";
-import { remember } from "./known.js";
 
 const CHOICES = ["yields", "failures", "dead letters", "everything"];
 const EVERY = 3000;

@@ -1,11 +1,10 @@
 // The lanes: backlog, throughput and timeline.
 
-import { ask } from "./calls.js";
+import { ask, faultBox, faultOf } from "./calls.js";
 import { offer } from "./change.js";
 import { el } from "./dom.js";
 import { clock, count, duration, milliseconds, NOT_YET, rate, UNKNOWN } from "./format.js";
 import { BAR_BANDS, barsOf, pointsOf, Timeline } from "./timeline.js";
-import { faultBox, faultOf } from "./fault.js";
 import { Runs } from "./runs.js";
 import { awayLines, Work } from "./work.js";
 

@@ -1,11 +1,9 @@
 // The frame of the page: target, views, and the freshness of the data.
 
-import { ask, Refused, takeToken, Unreached } from "./calls.js";
-import { announce, byId, el } from "./dom.js";
+import { ask, faultBox, faultOf, Refused, takeToken, Unreached } from "./calls.js";
+import { announce, byId, el, facts } from "./dom.js";
 import { duration } from "./format.js";
-import { faultBox, faultOf } from "./fault.js";
-import { showJobs } from "./change.js";
-import { listen, showKeys } from "./keyboard.js";
+import { present, showJobs } from "./change.js";
 import * as audit from "./audit.js";
 import * as check from "./check.js";
 import * as deadLetters from "./dead_letters.js";
@@ -25,10 +23,13 @@ const VIEWS = [
   ["audit", "Audit", audit],
   ["check", "Check", check],
 ];
+const LETTERS = Object.fromEntries(VIEWS.map(([name]) => [name[0], name]));
 const LONGEST_WAIT = 30;
 const HIDDEN_WAIT = 15;
 const LONGEST_SHOWN = 3 * 3600;
+const TOGETHER = 1500;
 
+let goes = 0;
 const state = { target: null, look: null, samples: [], lastAt: 0, wait: 0, fault: null, timer: null, shown: null };
 
 start();
@@ -177,4 +178,29 @@ function showConnection() {
     banner.hidden = !text;
     banner.replaceChildren(...(text ? [faultBox(fault)] : []));
   }
+}
+
+/** Keys: / for the filter, g and a letter for a view, ? for the list of keys. */
+function listen() {
+  document.addEventListener("keydown", (event) => {
+    const isTyping = event.target.closest?.("input, select, textarea");
+    if (event.ctrlKey || event.metaKey || event.altKey || isTyping || byId("dialog").open) return;
+    const view = Date.now() - goes < TOGETHER ? LETTERS[event.key] : null;
+    goes = event.key === "g" ? Date.now() : 0;
+    if (view) location.hash = `#${view}`;
+    else if (event.key === "/") byId("main").querySelector(".filter input, .filter select")?.focus();
+    else if (event.key === "?") showKeys();
+    else return;
+    event.preventDefault();
+  });
+}
+
+function showKeys() {
+  present("Keyboard", facts([
+    ["/", "first field of the filter"],
+    ...Object.entries(LETTERS).map(([key, view]) => [`g ${key}`, view.replace("-", " ")]),
+    ["← →", "time, in the timeline"],
+    ["Esc", "close a dialog"],
+    ["?", "this list"],
+  ]));
 }

@@ -1,11 +1,10 @@
 // Move: change waiting work in lanes and outbox, and list overrides, held groups and schedules.
 
-import { ask } from "./calls.js";
+import { ask, faultBox, faultOf } from "./calls.js";
 import { offer } from "./change.js";
 import { el, table } from "./dom.js";
 import { form } from "./form.js";
 import { count, moment } from "./format.js";
-import { faultBox, faultOf } from "./fault.js";
 
 let view = null;
 

@@ -1,12 +1,10 @@
 // The outbox: entries by state, kind, group and lane.
 
-import { ask } from "./calls.js";
+import { ask, faultBox, faultOf } from "./calls.js";
 import { offer, present, tracing } from "./change.js";
 import { announce, el, facts, table } from "./dom.js";
-import { form } from "./form.js";
+import { form, remember } from "./form.js";
 import { ago, body, count, moment } from "./format.js";
-import { remember } from "./known.js";
-import { faultBox, faultOf } from "./fault.js";
 
 const STATES = ["PENDING", "FAILED", "PROCESSING", "ABANDONED", "CANCELLED", "PUBLISHED"];
 

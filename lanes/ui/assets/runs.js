@@ -2,7 +2,7 @@
 
 import { el, table } from "./dom.js";
 import { count, duration, moment, NOT_YET, rate, UNKNOWN } from "./format.js";
-import { remember } from "./known.js";
+import { remember } from "./form.js";
 
 const ENDS = [["done", "done"], ["dead_lettered", "dead letters"], ["cancelled", "cancelled"], ["expired", "expired"]];
 

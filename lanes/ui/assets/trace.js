@@ -1,11 +1,9 @@
 // The history of a message: every receive and its cause.
 
-import { ask } from "./calls.js";
+import { ask, faultBox, faultOf } from "./calls.js";
 import { el, facts, table } from "./dom.js";
-import { form } from "./form.js";
+import { form, remember, rememberTrace, traced } from "./form.js";
 import { moment } from "./format.js";
-import { remember, rememberTrace, traced } from "./known.js";
-import { faultBox, faultOf } from "./fault.js";
 
 const AGES = [["1h", "the last hour"], ["6h", "the last 6 hours"], ["1d", "the last day"], ["4d", "the last 4 days"], ["14d", "the last 14 days"]];
 

@@ -2,7 +2,7 @@
 
 import { el, table } from "./dom.js";
 import { ago, count, duration, moment } from "./format.js";
-import { remember } from "./known.js";
+import { remember } from "./form.js";
 
 const MS = 1000;
 const SHOWN = 100;

@@ -7,7 +7,7 @@ import pytest
 
 from lanes import Consumer, Message
 from lanes.testing import InMemoryLanes
-from lanes.ui.runs import CHUNKS_A_SECOND, INTERVAL, LISTED, OVER_LASTS, SINCE, RunReadings
+from lanes.ui.readings import CHUNKS_A_SECOND, INTERVAL, LISTED, OVER_LASTS, SINCE, RunReadings
 
 
 @pytest.fixture
