@@ -6,7 +6,7 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING, Any
 
-from lanes.charts.svg import FAINT, INK, Drawing, duration, lane_colour, tick_words
+from lanes.charts import FAINT, INK, Drawing, duration, lane_colour, tick_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

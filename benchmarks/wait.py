@@ -32,7 +32,7 @@ from benchmarks.patterns import PATTERNS, PLAIN_BATCHES, require_saturated
 from benchmarks.report import Findings, Table, run_engine
 from benchmarks.scenarios import Load, ideal, simulate
 from benchmarks.targets import TARGETS, label_of
-from lanes.percentile import percentile
+from lanes.metrics import percentile
 from simulator.parameters import Unknowns
 from simulator.simulated_lanes import Pattern
 

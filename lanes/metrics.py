@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import enum
+import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Self
 
 
@@ -78,3 +80,10 @@ class Metric(enum.StrEnum):
         "ConsumerCallErrors",
         "failed AWS calls, and records that a call refused to delete; `lane` is the lane being served",
     )
+
+
+def percentile(ordered: Sequence[float], share: float) -> float:
+    """Return the nearest rank: the value that a share of all values does not exceed; 0 if there are none."""
+    if not ordered:
+        return 0.0
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]

@@ -12,10 +12,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lanes.charts.svg import duration
-from lanes.charts.timeline import Panel, Row, draw
+from lanes.charts import Panel, Row, draw, duration
 from lanes.config import LanesConfig
-from lanes.percentile import percentile
+from lanes.metrics import percentile
 
 from .load import play
 from .scenario import resolve

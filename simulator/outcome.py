@@ -6,8 +6,7 @@ import dataclasses
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from lanes.metrics import Metric
-from lanes.percentile import percentile
+from lanes.metrics import Metric, percentile
 from lanes.testing.clock import START
 
 from .bodies import data_of

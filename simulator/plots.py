@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lanes.charts.svg import FAINT, RULE, Drawing, LogAxis, duration, lane_colour, tick_words
+from lanes.charts import FAINT, RULE, Drawing, LogAxis, duration, lane_colour, tick_words
 from lanes.errors import LanesError
 
 from .comparison import NAMES, by_variant

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import sys
+import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
+from lanes.errors import AwsError
+
+from .manifest.storage import open_storage
 from .partitions import PartitionWriter, write_partitions
-from .progress import Progress
 from .ranges import is_complete
+from .sending.backlog import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
+    from .manifest.run import RunManifest
     from .ranges import Ranges
     from .sending.record import RowCounts
 
@@ -90,3 +97,115 @@ def _summary(written: Mapping[str, Any], started: float) -> dict[str, Any]:
         "seconds": round(seconds, 2),
         "messages_per_second": round(written["messages"] / seconds, 1),
     }
+
+
+EVERY_SECONDS = 5.0
+
+
+class Progress:
+    """
+    Reports progress inside its `with` block: tasks and messages.
+
+    With a manifest it counts the messages recorded by running tasks too, without one those of `accepted`.
+
+    Attributes:
+        accepted: Tasks add the messages that SQS has accepted; Spark passes them on when a task ends.
+
+    Args:
+        spark: The session.
+        options: Options of the writer.
+        part: The part of the run that is being sent; None for all of it.
+        every: Seconds between two reports.
+        write: Writes a line.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        options: Mapping[str, str],
+        *,
+        part: str | None = None,
+        every: float = EVERY_SECONDS,
+        write: Callable[[str], object] = sys.stderr.write,
+    ) -> None:
+        self._tracker = spark.sparkContext.statusTracker()
+        self._part = {} if part is None else {"part": part}
+        self._manifest = manifest_of(options, part=part)
+        self._held = backlog_of(options)
+        self.accepted = spark.sparkContext.accumulator(0)
+        self._every = every
+        self._write = write
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._report, name="progress", daemon=True)
+        self._started = time.monotonic()
+        self._before = 0
+
+    def __enter__(self) -> Self:
+        self._before = self._manifest.counts().sent if self._manifest else 0
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_details: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _report(self) -> None:
+        while not self._ended.wait(self._every):
+            self._write(json.dumps(self._state()) + "\n")
+
+    def _state(self) -> dict[str, object]:
+        seconds = time.monotonic() - self._started
+        stages = [self._tracker.getStageInfo(stage) for stage in self._tracker.getActiveStageIds()]
+        running = [stage for stage in stages if stage is not None]
+        state: dict[str, object] = {
+            "event": "progress",
+            **self._part,
+            "seconds": round(seconds, 1),
+            "tasks": sum(stage.numTasks for stage in running),
+            "tasks_ended": sum(stage.numCompletedTasks for stage in running),
+        }
+        counts = None if self._manifest is None else self._manifest.counts()
+        sent = self.accepted.value if counts is None else counts.sent - self._before
+        state |= {"messages": sent, "messages_per_second": round(sent / seconds, 1)}
+        if self._held is not None:
+            state |= self._held()
+        if counts is not None:
+            state |= {"sent_by_earlier_sessions": self._before, "quarantined": counts.quarantined}
+        return state
+
+
+def backlog_of(options: Mapping[str, str]) -> Callable[[], Mapping[str, object]] | None:
+    """Give a function that says which lanes hold the job back by `maxBacklog`; None without that limit."""
+    if "maxBacklog" not in options:
+        return None
+    from lanes.aws.clients import Clients
+
+    from .options import WriterOptions
+    from .plan import find_deployment
+
+    read = WriterOptions.from_options(options)
+    deployment = find_deployment(read)
+    sqs = Clients(region=read.region, endpoint_url=read.endpoint_url).sqs()
+
+    def held() -> Mapping[str, object]:
+        try:
+            counts = {name: visible(sqs, queues.url) for name, queues in deployment.queues.items()}
+        except AwsError:
+            return {}
+        full = {name: count for name, count in counts.items() if count >= (read.max_backlog or 0)}
+        return {"held_by_max_backlog": full, "max_backlog": read.max_backlog} if full else {}
+
+    return held
+
+
+def manifest_of(options: Mapping[str, str], *, part: str | None = None) -> RunManifest | None:
+    """Give the manifest of these writer options for reading, or that of a part of the run; None without one."""
+    from .manifest.run import RunManifest
+
+    if "manifestPath" not in options:
+        return None
+    storage = open_storage(
+        options["manifestPath"], endpoint_url=options.get("endpointUrl"), region=options.get("region")
+    )
+    run_id = options["runId"] if part is None else f"{options['runId']}/{part}"
+    return RunManifest(storage=storage, run_id=run_id, session="")

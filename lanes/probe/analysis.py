@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from itertools import accumulate, pairwise
 from typing import Any
 
-from lanes.percentile import percentile
+from lanes.metrics import percentile
 from lanes.probe.profile import NextGroup, Profile, Section, Spread
 
 Event = Mapping[str, Any]

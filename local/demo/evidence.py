@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from lanes.config import LanesConfig
-from lanes.percentile import percentile
+from lanes.metrics import percentile
 from simulator import oracle
 from simulator.history import Handled, History
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any
 
-from lanes.charts import timeline
+from lanes import charts
 
 from .evidence import Evidence, Figures, waits
 from .plan import AWAY_SECONDS, DemoPlan
@@ -269,10 +269,10 @@ def picture(outcome: Outcome) -> str:
         _panel(name, evidence, outcome.away.get(name), outcome.figures[name])
         for name, evidence in outcome.evidence.items()
     ]
-    return timeline.draw(panels, title="Timeline of the lanes", description=headline(outcome))
+    return charts.draw(panels, title="Timeline of the lanes", description=headline(outcome))
 
 
-def _panel(name: RunName, flood: Evidence, away: Evidence | None, figures: Figures) -> timeline.Panel:
+def _panel(name: RunName, flood: Evidence, away: Evidence | None, figures: Figures) -> charts.Panel:
     began, parts = flood.began_at, [flood, away] if away else [flood]
     backlog = {one for one, sent in flood.sent.items() if not sent.is_live}
     found = [wait for part in parts for wait in waits(part)]
@@ -285,13 +285,13 @@ def _panel(name: RunName, flood: Evidence, away: Evidence | None, figures: Figur
             until = max((one.ended_at - began for one in done if one.id in flood.sent), default=None)
             ends = [one.ended_at - began for one in done]
             made.append(
-                timeline.Row(name=lane, ends=ends, figure=_seconds(until), words="until all was done")
+                charts.Row(name=lane, ends=ends, figure=_seconds(until), words="until all was done")
             )
         else:
             figure = _seconds(figures["lanes"][lane]["p99_wait_seconds"])
             shown = [(wait.sent_at - began, wait.started_at - began) for wait in mine]
-            made.append(timeline.Row(name=lane, waits=shown, figure=figure, words="wait, p99"))
-    return timeline.Panel(
+            made.append(charts.Row(name=lane, waits=shown, figure=figure, words="wait, p99"))
+    return charts.Panel(
         title=_TITLES[name],
         rows=made,
         seconds=max(part.began_at - began + part.drain_seconds for part in parts),

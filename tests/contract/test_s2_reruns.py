@@ -16,8 +16,8 @@ from pyspark.errors import PythonException
 
 from spark_jobs.failures import WriteFailedError
 from spark_jobs.partitions import write_partitions
-from spark_jobs.progress import manifest_of
 from spark_jobs.source import LanesDataSource, LanesWriter
+from spark_jobs.writing import manifest_of
 
 
 def numbered(spark, count, *, partitions=2):

@@ -9,7 +9,7 @@ import pytest
 
 from lanes.config import LanesConfig
 from lanes.errors import ConfigurationError
-from lanes.percentile import percentile
+from lanes.metrics import percentile
 from simulator.comparison import Range, compare, lane_rows, settings_rows, total_rows
 from simulator.load import play
 from simulator.oracle import violations

@@ -14,10 +14,9 @@ from spark_jobs.contents import Contents, distinct
 from spark_jobs.enqueue import main, parser, run
 from spark_jobs.failures import WriteFailedError
 from spark_jobs.partitions import write_partitions
-from spark_jobs.progress import Progress, manifest_of
 from spark_jobs.ranges import KEY, Ranges
 from spark_jobs.session import spark_settings
-from spark_jobs.writing import write_table
+from spark_jobs.writing import Progress, manifest_of, write_table
 
 CUSTOMERS = [{"customer": f"c-{number}", "tier": "gold", "spent": number} for number in range(30)]
 

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from lanes.charts.svg import LANE_COLOURS, Drawing, LogAxis, duration, tick_words
+from lanes.charts import LANE_COLOURS, Drawing, LogAxis, duration, tick_words
 
 
 def test_the_colours_of_lanes_are_those_of_the_page():

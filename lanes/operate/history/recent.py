@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 
 from lanes.events import Event
 from lanes.holds import HELD_BEHIND
+from lanes.metrics import percentile
 from lanes.operate.history.descriptions import error_code
 from lanes.operate.history.log import read_event
 from lanes.operate.history.resources import AWAY_OR_BACK, away_resources
-from lanes.percentile import percentile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

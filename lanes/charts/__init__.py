@@ -1,1 +1,0 @@
-"""Charts as SVG files that need nothing else, for light and dark pages."""
