@@ -14,7 +14,7 @@ from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.patterns import PATTERNS, PLAIN_BATCHES, deployed, require_saturated
+from benchmarks.patterns import PLAIN_BATCHES, Compared, deployed, require_saturated
 from benchmarks.report import Findings, Table, run_engine
 from lanes.config import LanesConfig
 from simulator.ideal import IdealLanes
@@ -22,7 +22,7 @@ from simulator.parameters import Unknowns
 from simulator.simulated_lanes import Pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from lanes.config import EngineName
     from simulator.simulated_lanes import SimulatedLanes
@@ -57,35 +57,11 @@ class Finished:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Case:
+class Case(Compared[Finished]):
     """One backlog; each pattern runs when its figures are asked for."""
 
-    engine: EngineName
-    seed: int
     each: int
     spread: int
-    unknowns: Unknowns = dataclasses.field(default_factory=Unknowns)
-
-    @cached_property
-    def ours(self) -> Finished:
-        """This product."""
-        return self._finish(PATTERNS[self.engine])
-
-    @cached_property
-    def plains(self) -> Sequence[Finished]:
-        """The plain pattern, by batch size."""
-        return [self._finish(Pattern.PLAIN, plain_batch=size) for size in PLAIN_BATCHES]
-
-    @cached_property
-    def none(self) -> Finished:
-        """
-        No priority.
-
-        Raises:
-            NotSaturatedError: the backlog left slots unused.
-
-        """
-        return self._finish(Pattern.NONE)
 
     @cached_property
     def bound(self) -> Finished:
@@ -125,7 +101,8 @@ class Case:
             shares = dataclasses.astuple(one.spent) if one.spent else (None,) * len(SPENT)
             yield f"urgent in {self.spread}", name, one.urgent, self.speedup(one), one.everything, *shares
 
-    def _finish(self, pattern: Pattern, *, plain_batch: int = 1) -> Finished:
+    def found(self, pattern: Pattern, *, plain_batch: int = 1) -> Finished:
+        """Send the backlog to the lanes of a pattern."""
         # No priority is one queue for all: with a queue for each lane, a mapping of its own would still favour a
         # short one.
         raw = {"consumer": {"reserved_concurrency": SLOTS}, "enabled": pattern is not Pattern.NONE}

@@ -9,10 +9,9 @@ repeatedly with others behind it. The last lane has a constant backlog, so messa
 from __future__ import annotations
 
 import dataclasses
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.patterns import PATTERNS, PLAIN_BATCHES, require_saturated
+from benchmarks.patterns import Compared, require_saturated
 from benchmarks.report import Findings, Table
 from benchmarks.scenarios import Load, simulate
 from simulator.parameters import Unknowns
@@ -46,15 +45,12 @@ class Busy:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Case:
+class Case(Compared[Busy]):
     """One mix; each pattern runs when its figures are asked for."""
 
-    engine: EngineName
-    seed: int
     name: str
     slots: int
     scale: float = 1.0
-    unknowns: Unknowns = dataclasses.field(default_factory=Unknowns)
 
     @property
     def load(self) -> Load:
@@ -63,27 +59,10 @@ class Case:
         groups = 20 * self.slots if usual.groups == Load(seconds=0.0).groups else usual.groups
         return dataclasses.replace(usual, seconds=SECONDS[self.slots] * self.scale, groups=groups)
 
-    @cached_property
-    def ours(self) -> Busy:
-        """This product."""
-        return self._busy(PATTERNS[self.engine])
-
-    @cached_property
+    @property
     def plain(self) -> Busy:
         """The plain pattern with the best batch size."""
-        found = [self._busy(Pattern.PLAIN, plain_batch=size) for size in PLAIN_BATCHES]
-        return max(found, key=lambda one: one.work)
-
-    @cached_property
-    def none(self) -> Busy:
-        """
-        No priority.
-
-        Raises:
-            NotSaturatedError: the backlog left slots unused, though its groups could fill them.
-
-        """
-        return self._busy(Pattern.NONE)
+        return max(self.plains, key=lambda one: one.work)
 
     @property
     def busy(self) -> float:
@@ -99,7 +78,8 @@ class Case:
             self.ours.only_yielded,
         )
 
-    def _busy(self, pattern: Pattern, *, plain_batch: int = 1) -> Busy:
+    def found(self, pattern: Pattern, *, plain_batch: int = 1) -> Busy:
+        """Run the mix with a pattern."""
         load = self.load
         lanes = simulate(
             load,

@@ -6,23 +6,60 @@ Their load must fill the slots: otherwise no message waits, and the figures show
 
 from __future__ import annotations
 
+import dataclasses
+from functools import cached_property
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from benchmarks.report import NotSaturatedError
 from lanes.config import EngineName, LanesConfig
+from simulator.parameters import Unknowns
 from simulator.simulated_lanes import Pattern, SimulatedLanes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from simulator.parameters import Unknowns
+Found = TypeVar("Found")
 
 PLAIN_BATCHES = (1, 2, 5, 10)
 """Batch sizes of the plain pattern: as published, and larger ones. Each figure is compared with the best one."""
 
 PATTERNS = {EngineName.MAPPINGS: Pattern.LANES, EngineName.PULL: Pattern.PULL}
 """The simulated consumer of each engine."""
+
+MIN_BUSY = 0.9
+"""Share of the slots' time that the run without priority must have used."""
+
+MIN_WAIT = 5.0
+"""Handlers' times that half of the messages must have waited in the run without priority."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Compared(Generic[Found]):
+    """One load of an engine, of the plain pattern and without priority; each runs when its figures are asked for."""
+
+    engine: EngineName
+    seed: int
+    unknowns: Unknowns = dataclasses.field(default_factory=Unknowns)
+
+    @cached_property
+    def ours(self) -> Found:
+        """This product."""
+        return self.found(PATTERNS[self.engine])
+
+    @cached_property
+    def plains(self) -> Sequence[Found]:
+        """The plain pattern, by batch size."""
+        return [self.found(Pattern.PLAIN, plain_batch=size) for size in PLAIN_BATCHES]
+
+    @cached_property
+    def none(self) -> Found:
+        """No priority; raises `NotSaturatedError` if the load left slots unused."""
+        return self.found(Pattern.NONE)
+
+    def found(self, pattern: Pattern, *, plain_batch: int = 1) -> Found:
+        """Run the load with a pattern."""
+        raise NotImplementedError
 
 
 def deployed(
@@ -32,13 +69,6 @@ def deployed(
     return SimulatedLanes(
         LanesConfig.from_dict(raw), pattern=pattern, unknowns=unknowns, seed=seed, plain_batch=plain_batch
     )
-
-
-MIN_BUSY = 0.9
-"""Share of the slots' time that the run without priority must have used."""
-
-MIN_WAIT = 5.0
-"""Handlers' times that half of the messages must have waited in the run without priority."""
 
 
 def require_saturated(lanes: SimulatedLanes, *, seconds: float, work: float) -> None:

@@ -28,7 +28,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from benchmarks import calls, idle
-from benchmarks.patterns import PATTERNS, PLAIN_BATCHES, require_saturated
+from benchmarks.patterns import PATTERNS, PLAIN_BATCHES, Compared, require_saturated
 from benchmarks.report import Findings, Table, run_engine
 from benchmarks.scenarios import Load, ideal, simulate
 from benchmarks.targets import TARGETS, label_of
@@ -67,15 +67,12 @@ class Waits:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Case:
+class Case(Compared[Waits]):
     """One load; each pattern runs when its figures are asked for."""
 
-    engine: EngineName
-    seed: int
     slots: int
     depth: int = DEPTH
     scale: float = 1.0
-    unknowns: Unknowns = dataclasses.field(default_factory=Unknowns)
 
     @property
     def load(self) -> Load:
@@ -84,30 +81,13 @@ class Case:
         return Load(seconds=SECONDS[self.slots] * self.scale, depth=depth, groups=20 * self.slots)
 
     @cached_property
-    def ours(self) -> Waits:
-        """This product."""
-        return self._waits(self.load, PATTERNS[self.engine])
-
-    @cached_property
     def alone(self) -> Waits:
         """The same above an empty backlog."""
         return self._waits(self.load.alone, PATTERNS[self.engine])
 
-    @cached_property
-    def plains(self) -> Sequence[Waits]:
-        """The plain pattern, by batch size."""
-        return [self._waits(self.load, Pattern.PLAIN, plain_batch=size) for size in PLAIN_BATCHES]
-
-    @cached_property
-    def none(self) -> Waits:
-        """
-        No priority.
-
-        Raises:
-            NotSaturatedError: the backlog left slots unused.
-
-        """
-        return self._waits(self.load, Pattern.NONE)
+    def found(self, pattern: Pattern, *, plain_batch: int = 1) -> Waits:
+        """Run the load with a pattern."""
+        return self._waits(self.load, pattern, plain_batch=plain_batch)
 
     @cached_property
     def bound(self) -> Waits:
