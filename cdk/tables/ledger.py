@@ -1,7 +1,5 @@
 """The ledger: the table of the consumer for attempts, yields and handled messages."""
 
-from typing import TypedDict
-
 from aws_cdk import RemovalPolicy, Stack
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
@@ -63,9 +61,10 @@ class Ledger(Construct):
         self.table = dynamodb.Table(
             self,
             "Table",
-            partition_key=_text_attribute("pk"),
+            partition_key=text_attribute("pk"),
             billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
-            **table_encryption(encryption_key),
+            encryption=table_encryption(encryption_key),
+            encryption_key=encryption_key,
             point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
                 point_in_time_recovery_enabled=True
             ),
@@ -74,8 +73,8 @@ class Ledger(Construct):
         )
         self.table.add_global_secondary_index(
             index_name=PARKED_INDEX,
-            partition_key=_text_attribute("parked_lane"),
-            sort_key=_text_attribute("parked_until"),
+            partition_key=text_attribute("parked_lane"),
+            sort_key=text_attribute("parked_until"),
             projection_type=dynamodb.ProjectionType.ALL,
         )
 
@@ -139,7 +138,8 @@ class Ledger(Construct):
         return with_key(grant, grantee, self.table)
 
 
-def _text_attribute(name: str) -> dynamodb.Attribute:
+def text_attribute(name: str) -> dynamodb.Attribute:
+    """Give an attribute of texts, for a key."""
     return dynamodb.Attribute(name=name, type=dynamodb.AttributeType.STRING)
 
 
@@ -155,18 +155,9 @@ ACTIONS = (
 )
 
 
-class TableEncryptionProps(TypedDict, total=False):
-    """Props of a table."""
-
-    encryption: dynamodb.TableEncryption
-    encryption_key: kms.IKey
-
-
-def table_encryption(key: kms.IKey | None) -> TableEncryptionProps:
-    """Give the props of a table for a key, or for one that AWS manages in your account."""
-    if key is None:
-        return {"encryption": dynamodb.TableEncryption.AWS_MANAGED}
-    return {"encryption": dynamodb.TableEncryption.CUSTOMER_MANAGED, "encryption_key": key}
+def table_encryption(key: kms.IKey | None) -> dynamodb.TableEncryption:
+    """Give the encryption of a table with a key, or with one that AWS manages in your account."""
+    return dynamodb.TableEncryption.AWS_MANAGED if key is None else dynamodb.TableEncryption.CUSTOMER_MANAGED
 
 
 def with_key(grant: iam.Grant, grantee: iam.IGrantable, table: dynamodb.Table) -> iam.Grant:

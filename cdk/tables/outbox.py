@@ -12,7 +12,7 @@ from constructs import Construct
 
 from lanes.outbox.dynamodb.table import GLOBAL_INDEXES, KEY, LOCAL_INDEXES, TTL_ATTRIBUTE
 
-from .ledger import table_encryption, with_key
+from .ledger import table_encryption, text_attribute, with_key
 
 
 class OutboxTable(Construct):
@@ -44,10 +44,11 @@ class OutboxTable(Construct):
         self.table = dynamodb.Table(
             self,
             "Table",
-            partition_key=_text_attribute(KEY[0]),
-            sort_key=_text_attribute(KEY[1]),
+            partition_key=text_attribute(KEY[0]),
+            sort_key=text_attribute(KEY[1]),
             billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
-            **table_encryption(encryption_key),
+            encryption=table_encryption(encryption_key),
+            encryption_key=encryption_key,
             point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
                 point_in_time_recovery_enabled=True
             ),
@@ -58,15 +59,15 @@ class OutboxTable(Construct):
         for name, (keys, included) in GLOBAL_INDEXES.items():
             self.table.add_global_secondary_index(
                 index_name=name,
-                partition_key=_text_attribute(keys[0]),
-                sort_key=_text_attribute(keys[1]),
+                partition_key=text_attribute(keys[0]),
+                sort_key=text_attribute(keys[1]),
                 projection_type=dynamodb.ProjectionType.INCLUDE,
                 non_key_attributes=[*included],
             )
         for name, (local_keys, local_included) in LOCAL_INDEXES.items():
             self.table.add_local_secondary_index(
                 index_name=name,
-                sort_key=_text_attribute(local_keys[1]),
+                sort_key=text_attribute(local_keys[1]),
                 projection_type=dynamodb.ProjectionType.INCLUDE,
                 non_key_attributes=[*local_included],
             )
@@ -100,7 +101,3 @@ class OutboxTable(Construct):
     def _grant(self, grantee: iam.IGrantable, actions: list[str], resource_arns: list[str]) -> iam.Grant:
         grant = iam.Grant.add_to_principal(grantee=grantee, actions=actions, resource_arns=resource_arns)
         return with_key(grant, grantee, self.table)
-
-
-def _text_attribute(name: str) -> dynamodb.Attribute:
-    return dynamodb.Attribute(name=name, type=dynamodb.AttributeType.STRING)

@@ -19,7 +19,7 @@ from lanes.scheduled import LATER, PERIODIC, SCHEDULED_TIME
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from lanes.producer.report import SendReport
+    from lanes.producer import Producer
 
 
 class ScheduleCalls(Protocol):
@@ -36,13 +36,6 @@ class ScheduleCalls(Protocol):
 
     def switch(self, schedule: dict[str, Any], *, enabled: bool) -> None:
         """Switch one on or off."""
-
-
-class Forwarder(Protocol):
-    """Sends bodies as they are, for example a `Producer`."""
-
-    def forward(self, items: list[Outgoing]) -> SendReport:
-        """Send each to the lane of its priority, and report every one."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,7 +184,7 @@ def cancel(scheduled: Scheduled, calls: ScheduleCalls, ends: Ends) -> bool:
     return calls.delete(LATER + scheduled.name)
 
 
-def send_now(scheduled: Scheduled, producer: Forwarder, *, now: datetime) -> str:
+def send_now(scheduled: Scheduled, producer: Producer, *, now: datetime) -> str:
     """
     Send the message of a schedule now, and return its id; a periodic one is named by this time.
 

@@ -284,9 +284,7 @@ def _panel(name: RunName, flood: Evidence, away: Evidence | None, figures: Figur
             done = [one for part in parts for one in part.effects if one.how == "done" and one.id in ids]
             until = max((one.ended_at - began for one in done if one.id in flood.sent), default=None)
             ends = [one.ended_at - began for one in done]
-            made.append(
-                charts.Row(name=lane, ends=ends, figure=_seconds(until), words="until all was done")
-            )
+            made.append(charts.Row(name=lane, ends=ends, figure=_seconds(until), words="until all was done"))
         else:
             figure = _seconds(figures["lanes"][lane]["p99_wait_seconds"])
             shown = [(wait.sent_at - began, wait.started_at - began) for wait in mine]

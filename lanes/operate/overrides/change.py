@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from lanes.config import LanesConfig
-    from lanes.depth import LaneDepth
     from lanes.message_filter import MessageFilter
     from lanes.operate.history.log import Logs
+    from lanes.operate.lanes.status import Depths
     from lanes.overrides import ActiveOverrides, Cancelled
 
 LIFETIME = timedelta(days=14)
@@ -67,14 +67,7 @@ class Overrides(Protocol):
         """Return messages that were cancelled in queues, the latest first."""
 
 
-class LaneDepths(Protocol):
-    """Counts of queues; every method raises `AwsError`."""
-
-    def depth(self, lane: str) -> LaneDepth:
-        """Return the counts of a lane's queue."""
-
-
-def waiting(config: LanesConfig, depths: LaneDepths, change: Change) -> Mapping[str, int]:
+def waiting(config: LanesConfig, depths: Depths, change: Change) -> Mapping[str, int]:
     """
     Return roughly how many messages wait in the lanes that the change may apply to, by lane.
 

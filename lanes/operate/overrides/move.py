@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from lanes.config import LanesConfig
     from lanes.operate.history.audit import AuditTrail
-    from lanes.operate.overrides.change import Change, LaneDepths, Overrides
+    from lanes.operate.lanes.status import Depths
+    from lanes.operate.overrides.change import Change, Overrides
     from lanes.outbox.operations import Operator, Preview
     from lanes.overrides import Override
     from lanes.runs import RunTable
@@ -37,7 +38,7 @@ class Queues(Protocol):
     """The queues of the lanes, with the overrides of their messages."""
 
     @property
-    def depths(self) -> LaneDepths:
+    def depths(self) -> Depths:
         """The counts of the queues."""
 
     @property
