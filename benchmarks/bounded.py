@@ -49,6 +49,14 @@ OTHERS = (Pattern.PLAIN, Pattern.NONE)
 
 SECONDS = 300.0
 QUICK_SECONDS = 200.0
+RATE = 1.15
+"""Arrivals over the capacity of the slots; independent of the consumer."""
+
+FIRST_BATCHES = 6
+"""Batches for each slot that are there from the start."""
+
+EVERY = 1.0
+"""Seconds between two portions."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,16 +265,6 @@ def judge(*, engine: EngineName, quick: bool, seed: int, unknowns: Unknowns | No
         "max_wait_overrun_seconds": round(max(0.0, longest - MAX_WAIT), 2),
         "reserve_share": round(max(shares), 4),
     }
-
-
-RATE = 1.15
-"""Arrivals over the capacity of the slots; independent of the consumer."""
-
-FIRST_BATCHES = 6
-"""Batches for each slot that are there from the start."""
-
-EVERY = 1.0
-"""Seconds between two portions."""
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)

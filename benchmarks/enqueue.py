@@ -51,6 +51,9 @@ THROTTLED, THROTTLED_QUICK = (5, 6_000), (1, 600)
 # Rows at a rate of 500 a second: Spark's start of a job, about a second, counts too.
 RATED, RATED_QUICK = 10_000, 1_000
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "AKIDBENCHMARK", "AWS_SECRET_ACCESS_KEY": "x" * 40}
+PARTITIONS, ROWS_EACH = 200, 10
+RATE = 500
+RATED_PARTITIONS = (8, 40)
 
 
 def throttled(repeats: int, rows: int) -> dict[str, object]:
@@ -148,11 +151,6 @@ def main() -> None:
         for name, figure in figures.items():
             sys.stdout.write(f"{name}: {figure}\n")
     sys.stdout.write(json.dumps(figures) + "\n")
-
-
-PARTITIONS, ROWS_EACH = 200, 10
-RATE = 500
-RATED_PARTITIONS = (8, 40)
 
 
 def spark_figures(url: str, repeats: int, *, rated_rows: int) -> dict[str, object]:

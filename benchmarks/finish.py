@@ -37,6 +37,8 @@ QUICK_EACH = 50
 
 LIMIT = 1_000_000.0
 """Virtual seconds after which a run is stopped."""
+SPENT = ("work %", "calls %", "invoking %", "unused %")
+"""Titles of the shares, for tables."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,10 +190,6 @@ def judge(
 def _judged(cases: Mapping[str, Case]) -> dict[str, float]:
     figures = {f"speedup_of_ideal_{name}": round(case.of_ideal, 3) for name, case in cases.items()}
     return figures | {"drain_ratio": round(max(case.drain for case in cases.values()), 4)}
-
-
-SPENT = ("work %", "calls %", "invoking %", "unused %")
-"""Titles of the shares, for tables."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

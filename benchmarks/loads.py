@@ -47,6 +47,19 @@ TWENTY: list[Mapping[str, Any]] = [
     *({"name": f"LANE-{number}", "threshold": 100 - 10 * number} for number in range(19)),
     {"name": "LANE-19"},
 ]
+COLUMNS = ("load", "ideal p99 s", "p99 s", "over ideal", "worked", "requests")
+SLOTS = (1, 10, 50, 200)
+BUSY = 1.0
+EVERY: Mapping[float, float] = {BUSY: 300.0, 50.0: 5_000.0}
+"""Mean seconds between two messages, and virtual seconds of a run."""
+
+WORK = 0.05
+MONTH = 30 * 86_400.0
+LANES = ("HIGH", "MEDIUM", "MAIN")
+WARM = 5.0
+REST = 30.0
+SETTLED = 7_200.0
+"""Seconds before the first message, after the last one in the bill, and until all must be handled."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,9 +194,6 @@ class Case:
         )
 
 
-COLUMNS = ("load", "ideal p99 s", "p99 s", "over ideal", "worked", "requests")
-
-
 def cases_of(
     *, engine: EngineName, quick: bool, seed: int, unknowns: Unknowns | None = None
 ) -> Sequence[Case]:
@@ -256,20 +266,6 @@ def judge(
     return _figures(cases) | thin_figures(
         engine=engine, seed=seed, scale=scale, unknowns=unknowns or Unknowns()
     )
-
-
-SLOTS = (1, 10, 50, 200)
-BUSY = 1.0
-EVERY: Mapping[float, float] = {BUSY: 300.0, 50.0: 5_000.0}
-"""Mean seconds between two messages, and virtual seconds of a run."""
-
-WORK = 0.05
-MONTH = 30 * 86_400.0
-LANES = ("HIGH", "MEDIUM", "MAIN")
-WARM = 5.0
-REST = 30.0
-SETTLED = 7_200.0
-"""Seconds before the first message, after the last one in the bill, and until all must be handled."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -55,6 +55,7 @@ COLD_STARTS = {
         "import boto3; Logger(); Metrics(namespace='n'); boto3.client('sqs')"
     ),
 }
+COUNTED = re.compile(r"I\s+refs:\s+([\d,]+)")
 
 
 def measure(*, quick: bool, seed: int) -> Findings:  # noqa: ARG001 - nothing here is left to chance
@@ -196,9 +197,6 @@ def work(name: str, batch: int, records: int) -> None:
     """Handle this many records, for a process that counts its instructions."""
     with silenced():
         seconds_of(HANDLES[name](), batch=batch, records=records)
-
-
-COUNTED = re.compile(r"I\s+refs:\s+([\d,]+)")
 
 
 def available() -> bool:

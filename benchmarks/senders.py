@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import boto3
@@ -13,6 +12,7 @@ from botocore.exceptions import ClientError
 
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
+from spark_jobs.files import FileTask
 from spark_jobs.options import WriterOptions
 from spark_jobs.plan import WritePlan
 from spark_jobs.rows.arrow import rows_of_batches
@@ -26,27 +26,7 @@ THREADS = 8
 REGION = "eu-central-1"
 QUEUE_URL = f"https://sqs.{REGION}.amazonaws.com/123456789012/PriorityLanes-MAIN.fifo"
 LANES = {"lanes": [{"name": "HIGH", "threshold": 50}, {"name": "MEDIUM", "threshold": 0}, {"name": "MAIN"}]}
-
-
-@dataclass(frozen=True)
-class OneTask:
-    """Spark's context of a task."""
-
-    def partitionId(self) -> int:  # noqa: N802 - Spark's own name
-        """Give the number of the partition."""
-        return 0
-
-    def attemptNumber(self) -> int:  # noqa: N802 - Spark's own name
-        """Give how often it was tried before."""
-        return 0
-
-    def taskAttemptId(self) -> int:  # noqa: N802 - Spark's own name
-        """Give the number of this attempt."""
-        return 0
-
-    def getLocalProperty(self, _key: str) -> str | None:  # noqa: N802 - Spark's own name
-        """Know no settings."""
-        return None
+BATCH_ROWS = 10_000
 
 
 def deployment_document() -> str:
@@ -67,7 +47,7 @@ def lanes_writer(batches: Iterable[pa.RecordBatch], endpoint_url: str) -> int:
     read = WriterOptions.from_options(options)
     assert read.deployment is not None  # noqa: S101 - set above
     plan = WritePlan(options=read, deployment=read.deployment)
-    return plan.write(rows_of_batches(iter(batches)), OneTask()).lanes.total()
+    return plan.write(rows_of_batches(iter(batches)), FileTask()).lanes.total()
 
 
 def boto3_batch(batches: Iterable[pa.RecordBatch], endpoint_url: str) -> int:
@@ -130,9 +110,6 @@ def tutorial_loop(batches: Iterable[pa.RecordBatch], endpoint_url: str) -> int:
 def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
     for batch in batches:
         yield from batch.to_pylist()
-
-
-BATCH_ROWS = 10_000
 
 
 def record_batches(rows: int) -> Iterator[pa.RecordBatch]:

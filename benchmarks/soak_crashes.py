@@ -33,6 +33,14 @@ BEFORE = 0.15
 Seconds that one of them takes with its calls at one slot: 0.103 in the worst of some 300 rounds. A lane also waits for
 the messages that higher lanes got meanwhile, one a second each: they come first when the slot is back.
 """
+WRITES = {
+    "ledger": ("note", "unpark", "begin_effect", "finish_effect", "release_effect"),
+    "queues": ("change_visibility", "delete", "dead_letter", "forward"),
+    "slots": ("publish",),
+}
+GIVEN_UP_AFTER = 2.0
+LONGEST = 6.0
+"""Seconds until the caller gives up, and until the effect at the latest: a request may wait in a proxy or a server."""
 
 
 def standstills(chance: Random, seen: Counter[str]) -> list[str]:
@@ -95,16 +103,6 @@ def _config(chance: Random, timeout: int) -> LanesConfig:
         "max_attempts": 1,
     }
     return LanesConfig.from_dict({"lanes": lanes, "consumer": consumer})
-
-
-WRITES = {
-    "ledger": ("note", "unpark", "begin_effect", "finish_effect", "release_effect"),
-    "queues": ("change_visibility", "delete", "dead_letter", "forward"),
-    "slots": ("publish",),
-}
-GIVEN_UP_AFTER = 2.0
-LONGEST = 6.0
-"""Seconds until the caller gives up, and until the effect at the latest: a request may wait in a proxy or a server."""
 
 
 def land_late(lanes: SimulatedLanes, *, share: float, chance: Random) -> None:

@@ -45,6 +45,7 @@ NO_ORDER = "none; a table of several files has no order within a group: name one
 LARGEST_BODY_BYTES = 1024 * 1024
 # The maximum size of the envelope around the data, with ids and kinds of usual length.
 ENVELOPE_BYTES = 400
+MAX_NAMED = 10
 
 
 def read_table(spark: SparkSession, options: argparse.Namespace) -> DataFrame:
@@ -279,9 +280,6 @@ def _reader_options(options: argparse.Namespace) -> dict[str, str]:
     # Text as it is: an inferred type would make 7 of the id 007, and change with one more row.
     defaults = {"header": "true"} if options.format == "csv" else {}
     return defaults | dict(pair.split("=", 1) for pair in options.reader_option)
-
-
-MAX_NAMED = 10
 
 
 def trial(messages: DataFrame, reader: RowReader) -> dict[str, Any]:

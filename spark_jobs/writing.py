@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .manifest.run import RunManifest
     from .ranges import Ranges
     from .sending.record import RowCounts
+EVERY_SECONDS = 5.0
 
 
 def write_table(
@@ -97,9 +98,6 @@ def _summary(written: Mapping[str, Any], started: float) -> dict[str, Any]:
         "seconds": round(seconds, 2),
         "messages_per_second": round(written["messages"] / seconds, 1),
     }
-
-
-EVERY_SECONDS = 5.0
 
 
 class Progress:

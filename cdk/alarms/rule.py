@@ -12,6 +12,14 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_dynamodb as dynamodb
 
 PERIOD = timedelta(minutes=5)
+RUNBOOK = "docs/runbook"
+RELATIVE_LINK = re.compile(r"\[([^\]]+)\]\((?!https?:)[^)]+\)")
+FOLDER = Path(__file__).resolve().parent  # in a checkout `lanes_cdk` is a link to this package
+INSTALLED_PAGES = FOLDER / "pages"
+"""The wheel has the pages beside this file; in a checkout they are in the documentation alone."""
+
+THROTTLED = 10
+"""Throttled writes in a period that are more than DynamoDB's growth with the load."""
 
 
 class Severity(StrEnum):
@@ -78,13 +86,6 @@ class AlarmRule:
     lane: str | None = None
 
 
-RUNBOOK = "docs/runbook"
-RELATIVE_LINK = re.compile(r"\[([^\]]+)\]\((?!https?:)[^)]+\)")
-FOLDER = Path(__file__).resolve().parent  # in a checkout `lanes_cdk` is a link to this package
-INSTALLED_PAGES = FOLDER / "pages"
-"""The wheel has the pages beside this file; in a checkout they are in the documentation alone."""
-
-
 def alarm_period() -> Duration:
     """Give the period of the metrics of alarms."""
     return Duration.seconds(int(PERIOD.total_seconds()))
@@ -120,10 +121,6 @@ def pages(rules: Iterable[AlarmRule]) -> Iterator[str]:
     folder = INSTALLED_PAGES if INSTALLED_PAGES.is_dir() else FOLDER.parents[1] / RUNBOOK
     for page in dict.fromkeys(rule.page for rule in rules):
         yield RELATIVE_LINK.sub(r"\1", (folder / f"{page}.md").read_text(encoding="utf-8"))
-
-
-THROTTLED = 10
-"""Throttled writes in a period that are more than DynamoDB's growth with the load."""
 
 
 def throttled_writes(table: dynamodb.Table, *, indexes: Sequence[str], first_step: str) -> AlarmRule:

@@ -37,6 +37,8 @@ for file in sys.argv[1:]:
         sys.exit(f"{file}, line {error.lineno}: {type(error).__name__}: {error.msg}")
 """
 """A program that names the first file that isn't Python."""
+NAME = lanes.__name__
+FOLDER = Path(next(iter(lanes.__path__)))
 
 
 def consumer_code(folder: str | Path) -> lambda_.Code:
@@ -190,10 +192,6 @@ def _compile(target: Path) -> None:
     options = ["-q", "--invalidation-mode", "unchecked-hash", "-s", str(target), "-p", TASK_ROOT]
     # A package may carry a file of another Python's syntax, so a failure is not an error.
     subprocess.run([python, "-m", "compileall", *options, str(target)], capture_output=True, check=False)
-
-
-NAME = lanes.__name__
-FOLDER = Path(next(iter(lanes.__path__)))
 
 
 def modules_for(sources: Iterable[Path]) -> dict[Path, Path]:

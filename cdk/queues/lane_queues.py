@@ -24,6 +24,11 @@ from .contradictions import MAX_RETENTION, refuse_contradictions
 from .existing import existing_lanes, label_of, needs_deduplication_id, resource_of
 from .lane_queue import LaneQueue
 
+ADVICE = (
+    "EventBridge can't give the deduplication id that a lane needs, so SQS would refuse each event and the rule would "
+    "report no failure. Let it target the queue of an Intake, or a pipe that sets MessageDeduplicationId"
+)
+
 
 class LaneQueues(Construct):
     """
@@ -167,12 +172,6 @@ def _combined(grants: Sequence[iam.Grant]) -> iam.Grant:
     for grant in others:
         first = first.combine(grant)
     return first
-
-
-ADVICE = (
-    "EventBridge can't give the deduplication id that a lane needs, so SQS would refuse each event and the rule would "
-    "report no failure. Let it target the queue of an Intake, or a pipe that sets MessageDeduplicationId"
-)
 
 
 @jsii.implements(IValidation)

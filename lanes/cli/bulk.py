@@ -39,6 +39,17 @@ LOCAL_MANIFESTS = "build/bulk"
 FOLLOW_SECONDS = 5.0
 # AWS counts the timeout in minutes, and takes 0 as the default or as none (API_StartJobRun).
 MIN_TIMEOUT = timedelta(minutes=1)
+PACKAGES = ("lanes_spark", "spark_jobs")
+FORWARDED = (signal.SIGTERM, signal.SIGINT)
+# The command names the lanes itself, by its options before the verb.
+OF_THE_COMMAND = {
+    "stack": "--stack",
+    "deployment": "--stack",
+    "region": "--region",
+    "endpoint_url": "--endpoint",
+}
+# EMR Serverless and spark-submit get these, not the job.
+OF_SPARK = {"packages": "--packages", "jars": "--jars", "conf": "--conf"}
 
 
 @app.command(context_settings=PASSED_ON)
@@ -195,19 +206,6 @@ def _target_arguments(target: Target) -> list[str]:
 def _local_arguments(target: Target) -> list[str]:
     where = ["--stack", target.stack_name, "--endpoint-url", str(target.endpoint)]
     return [*where, *(["--region", target.region] if target.region else [])]
-
-
-PACKAGES = ("lanes_spark", "spark_jobs")
-FORWARDED = (signal.SIGTERM, signal.SIGINT)
-# The command names the lanes itself, by its options before the verb.
-OF_THE_COMMAND = {
-    "stack": "--stack",
-    "deployment": "--stack",
-    "region": "--region",
-    "endpoint_url": "--endpoint",
-}
-# EMR Serverless and spark-submit get these, not the job.
-OF_SPARK = {"packages": "--packages", "jars": "--jars", "conf": "--conf"}
 
 
 def job_arguments(job: str, arguments: Sequence[str]) -> argparse.Namespace:

@@ -36,6 +36,9 @@ SPACE = "Zs"
 # A pipe has no width, and rich would take 80 columns.
 FILE_WIDTH = 200
 """Width of tables that are written to a file or a pipe."""
+# A command is there to be pasted, so its line may be too long instead.
+_WORD = re.compile(r"(?:`[^`]*`|\S)+")
+_ITEM = re.compile(r"\s*(?:- )?")
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -221,11 +224,6 @@ def _plain(value: object) -> object:
     if isinstance(value, datetime):
         return value.isoformat()
     return str(value)
-
-
-# A command is there to be pasted, so its line may be too long instead.
-_WORD = re.compile(r"(?:`[^`]*`|\S)+")
-_ITEM = re.compile(r"\s*(?:- )?")
 
 
 def wrapped(text: str, width: int) -> str:

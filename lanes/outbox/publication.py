@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     from lanes.producer.report import SentMessage, UnsentMessage
 
 UNTRIED = frozenset({BLOCKED, INTERRUPTED, LANE_FAILED})
+# After so many failures in a row of the same first entry, that entry may be the reason: others are tried before it.
+SUSPECTED_AFTER = 3
+SUSPECTED_FOR = timedelta(minutes=1)
+STORE = "outbox"
+"""The name of the database in reports; lanes have upper case."""
 
 
 class Publisher(Protocol):
@@ -173,13 +178,6 @@ class Publication:
         mark = abandoned(entry, self._settings, now=self._clock(), attempts=attempts, reason=str(error))
         self._telemetry.not_sent(entry, mark, reason=str(error))
         return mark
-
-
-# After so many failures in a row of the same first entry, that entry may be the reason: others are tried before it.
-SUSPECTED_AFTER = 3
-SUSPECTED_FOR = timedelta(minutes=1)
-STORE = "outbox"
-"""The name of the database in reports; lanes have upper case."""
 
 
 def is_suspect(cause: Cause, failures: int) -> bool:

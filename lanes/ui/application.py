@@ -25,6 +25,7 @@ from lanes.ui.protection import API, CURRENT, HEADERS, JSON, LARGEST_BODY_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping
+    from socket import socket
 
     from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from lanes.ui.session import Session
 
     Ask = Callable[[Fields], Any]
-    from socket import socket
 
 KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 READ_ONLY = Fault(
@@ -46,6 +46,9 @@ UNKNOWN_STACK = Fault(status=404, title="This page does not serve that stack")
 FAILED = Fault(status=500, title="lanes ui failed; its terminal shows the error")
 
 _logger = logging.getLogger(__name__)
+_PROTECTING = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+# Ctrl-C must not wait for the polls of open tabs.
+GRACE_SECONDS = 2
 
 
 def make_application(stacks: Mapping[str, Routes], guard: Guard) -> ASGIApp:
@@ -98,9 +101,6 @@ class Guarded:
 def _joined(headers: Headers) -> dict[str, str]:
     """Join repeated headers: of two values, a guard must not take the one that the browser sent."""
     return {name: ", ".join(headers.getlist(name)) for name in headers}
-
-
-_PROTECTING = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
 
 
 def _route(name: str, endpoint: Callable[[Request], Awaitable[Response]]) -> Route:
@@ -203,10 +203,6 @@ def _plain(value: object) -> object:
     if isinstance(value, set | frozenset):
         return sorted(value)
     return str(value)
-
-
-# Ctrl-C must not wait for the polls of open tabs.
-GRACE_SECONDS = 2
 
 
 def serve(application: ASGIApp, listener: socket) -> None:

@@ -26,6 +26,16 @@ FIGURES_LAST = timedelta(seconds=30)
 """CloudWatch has new figures once a minute, and charges for each one that is read."""
 # AWS: Lambda takes 15 calls a second of all that read or change its configuration (Lambda quotas).
 MAPPINGS_LAST = timedelta(seconds=6)
+SINCE = 7 * 86_400.0
+LISTED = 20
+INTERVAL = 2.0
+"""Seconds between two readings of a small run."""
+
+CHUNKS_A_SECOND = 100.0
+"""Of one run: a call of DynamoDB and a hundred read units a second, whatever its size and the number of tabs."""
+
+OVER_LASTS = 60.0
+"""Seconds between two readings of a run that is over: only a redrive changes its counts."""
 
 
 class CachedFigures(Cached["Mapping[str, LaneFigures]"]):
@@ -107,18 +117,6 @@ class LaneReadings:
 
     def _read_bell(self) -> Sequence[LaneMapping]:
         return self._session.operations.mappings.of_bell()
-
-
-SINCE = 7 * 86_400.0
-LISTED = 20
-INTERVAL = 2.0
-"""Seconds between two readings of a small run."""
-
-CHUNKS_A_SECOND = 100.0
-"""Of one run: a call of DynamoDB and a hundred read units a second, whatever its size and the number of tabs."""
-
-OVER_LASTS = 60.0
-"""Seconds between two readings of a run that is over: only a redrive changes its counts."""
 
 
 @dataclasses.dataclass(slots=True)

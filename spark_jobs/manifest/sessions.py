@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .storage import Storage
 
 NUMBER_DIGITS = 4
+CONTENTS = "contents"
 
 
 class RunInUseError(LanesError):
@@ -117,9 +118,6 @@ def _open(storage: Storage, run_id: str, number: int) -> tuple[str, str] | None:
 
 def _name(run_id: str, number: int) -> str:
     return f"{run_id}/begun/{number:0{NUMBER_DIGITS}d}.json"
-
-
-CONTENTS = "contents"
 
 
 def check_purpose(storage: Storage, *, run_id: str, purpose: Mapping[str, object]) -> None:

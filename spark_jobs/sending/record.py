@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from ..rows.outgoing import OutgoingRow
     from ..rows.reader import RowRefusedError
 
     Row = Mapping[str, Any]
-    from collections.abc import Callable
+EVERY_SECONDS = 10.0
 
 
 class Record(Protocol):
@@ -99,9 +99,6 @@ class RowCounts:
             skipped=self.skipped + other.skipped,
             quarantined=self.quarantined + other.quarantined,
         )
-
-
-EVERY_SECONDS = 10.0
 
 
 class TaskReport:

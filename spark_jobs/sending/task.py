@@ -15,17 +15,16 @@ from .record import NoRecord, Record, RowCounts
 from .window import Failed, SendWindow, WindowSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from lanes.aws.queues.batch_calls import BatchCalls, CallEnded
+    from lanes.config.deployment import Deployment
 
     from ..rows.outgoing import OutgoingRow
     from .pace import SendPace
     from .record import TaskReport
 
     Row = Mapping[str, Any]
-    from collections.abc import Sequence
-
-    from lanes.aws.queues.batch_calls import BatchCalls, CallEnded
-    from lanes.config.deployment import Deployment
 
 MAX_NAMED_ROWS = 3
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from lanes.operate.dead_letters.listing import DeadLetteredMessage, DeadLetterQueues
+ALONE_FOR = 9
+"""Rounds with one receive each, after a second receive found no other group beside the first ten."""
 
 
 class LetterOrder:
@@ -96,10 +98,6 @@ class Groups(defaultdict[str, GroupState]):
     def hidden(self) -> list[DeadLetteredMessage]:
         """All letters that the run hides."""
         return [letter for group in self.values() for letter in group.hidden.values()]
-
-
-ALONE_FOR = 9
-"""Rounds with one receive each, after a second receive found no other group beside the first ten."""
 
 
 @dataclasses.dataclass(slots=True)

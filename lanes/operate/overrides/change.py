@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 LIFETIME = timedelta(days=14)
 """AWS: a message stays at most 14 days in a queue, so none outlives an override (SQS quotas)."""
+# Ten calls of DynamoDB, or one of CloudWatch Logs.
+MOST = 10_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,10 +94,6 @@ def override_for(change: Change, *, who: str, now: float) -> Override:
         why=change.why,
         priority=change.priority,
     )
-
-
-# Ten calls of DynamoDB, or one of CloudWatch Logs.
-MOST = 10_000
 
 
 def count_met(
