@@ -25,6 +25,9 @@ REMOVALS: Mapping[str, RemovalPolicy] = {
 TOPIC_ARN = re.compile(r"arn:[a-z-]+:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]+")
 PAGES_URL = re.compile(r"https://[^\s/()]+[^\s()]*")
 STAGE_NAME = re.compile(r"[A-Za-z0-9-]{1,100}")
+NAMES = (
+    "stage", "removal", "bulk", "bulk_inputs", "bulk_databases", "bulk_zones", "intake", "alarm_topic", "runbook",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,16 +70,22 @@ class StageSettings:
                 URL.
 
         Raises:
-            ConfigurationError: A setting has another value.
+            ConfigurationError: A setting has another value, or an empty one.
 
         """
+        # An unset variable of a script: an empty stage would deploy, or destroy, the stack without one.
+        if empty := [name for name in NAMES if node.try_get_context(name) == ""]:
+            raise ConfigurationError(
+                [f"{name} is empty: give a value, or leave out -c {name}" for name in empty],
+                source="cdk context",
+            )
         removal = node.try_get_context("removal") or "retain"
         if removal not in REMOVALS:
             raise ConfigurationError(
                 [f"removal is {removal!r}: 'retain' keeps queues, table and logs, 'destroy' deletes them"],
                 source="cdk context",
             )
-        stage = node.try_get_context("stage") or None
+        stage = node.try_get_context("stage")
         # AWS: a stack name has letters, digits and hyphens (CloudFormation, CreateStack).
         if stage is not None and not STAGE_NAME.fullmatch(stage):
             raise ConfigurationError(

@@ -123,6 +123,8 @@ def _stages(root: ConfigTable, problems: list[str]) -> dict[str, Mapping[str, An
         return {}
     stages: dict[str, Mapping[str, Any]] = {}
     for name, override in raw.items():
+        if not name:
+            problems.append('stages: a stage has the name ""; give it one of letters, digits and -')
         ConfigTable(override, f"stages.{name}", known=STAGE_KEYS, problems=problems)
         stages[name] = override if isinstance(override, Mapping) else {}
     return stages

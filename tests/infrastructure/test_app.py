@@ -75,6 +75,13 @@ def test_an_unknown_removal_is_refused():
         StageSettings.from_context(App(context={"removal": "keep"}).node)
 
 
+@pytest.mark.parametrize("name", ["stage", "removal", "alarm_topic", "intake"])
+def test_an_empty_setting_is_refused(name):
+    """A script's unset variable: `cdk destroy -c stage=` would mean the stack without a stage."""
+    with pytest.raises(ConfigurationError, match=f"{name} is empty: give a value, or leave out -c {name}"):
+        StageSettings.from_context(App(context={name: ""}).node)
+
+
 def test_settings_default_to_no_stage_and_to_keeping_everything():
     """An app without any context is a deployment for real."""
     assert StageSettings.from_context(App().node) == StageSettings(
