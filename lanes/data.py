@@ -50,11 +50,21 @@ JSON_NAMES = {
     dict: "an object",
     type(None): "null",
 }
+
+
+def _finite(text: str) -> Decimal:
+    """Read a decimal; one that is not finite can't be sent either."""
+    number = Decimal(text)
+    if not number.is_finite():
+        raise ValueError(text)
+    return number
+
+
 TEXT_FORMS: dict[Any, tuple[Callable[[str], Any], str]] = {
     datetime: (datetime.fromisoformat, "an ISO 8601 date and time"),
     date: (date.fromisoformat, "an ISO 8601 date"),
     UUID: (UUID, "a UUID"),
-    Decimal: (Decimal, "a decimal number in a string"),
+    Decimal: (_finite, "a decimal number in a string"),
 }
 """Types that are written as text: how it is read, and its name."""
 MOST_PROBLEMS = 10

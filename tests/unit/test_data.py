@@ -274,6 +274,7 @@ def test_data_that_fits_is_read_in_its_type(wanted, value, expected):
         (date, 7, ["data must be an ISO 8601 date, not an integer"]),
         (UUID, "7", ["data must be a UUID, not another string"]),
         (Decimal, "ten", ["data must be a decimal number in a string, not another string"]),
+        (Decimal, "NaN", ["data must be a decimal number in a string, not another string"]),
         (Decimal, 7.5, ["data must be a decimal number in a string, not a number"]),
         (Pet, {"kind": "cat"}, ["data.cat.lives: Field required"]),
         (Payment, {"amount": 5, "tip": 1}, ["data.tip: Extra inputs are not permitted"]),
