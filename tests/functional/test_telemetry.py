@@ -61,6 +61,17 @@ def test_events_are_json_lines_with_the_request(new_telemetry, printed):
     assert (line["level"], line["service"]) == ("INFO", "orders")
 
 
+def test_an_empty_namespace_is_none(stream, printed):
+    """CloudWatch drops metrics without one, and no alarm would ring."""
+    telemetry = PowertoolsTelemetry(environ={"POWERTOOLS_METRICS_NAMESPACE": ""}, stream=stream)
+    telemetry.begin("HIGH", Context())
+    telemetry.count(Metric.HANDLED)
+    telemetry.end()
+
+    (metrics,) = metrics_of(printed())
+    assert [one["Namespace"] for one in metrics["_aws"]["CloudWatchMetrics"]] == ["PriorityLanes"]
+
+
 def test_problems_come_with_their_traceback(new_telemetry, printed):
     """As warnings: the consumer lives with them."""
     telemetry = new_telemetry()

@@ -41,7 +41,7 @@ class PowertoolsRelayTelemetry:
 
     def __init__(self, *, environ: Mapping[str, str], stream: BinaryIO | None = None) -> None:
         self._lines = LogLines(environ, stream=stream)
-        self._namespace = environ.get("POWERTOOLS_METRICS_NAMESPACE", NAMESPACE)
+        self._namespace = environ.get("POWERTOOLS_METRICS_NAMESPACE") or NAMESPACE
         self._values: dict[RelayMetric, list[float]] = {}
         self._lanes: Counter[tuple[str, Cause]] = Counter()
 

@@ -33,7 +33,7 @@ class PowertoolsTelemetry:
 
     def __init__(self, *, environ: Mapping[str, str], stream: BinaryIO | None = None) -> None:
         self._lines = LogLines(environ, stream=stream)
-        self._namespace = environ.get("POWERTOOLS_METRICS_NAMESPACE", NAMESPACE)
+        self._namespace = environ.get("POWERTOOLS_METRICS_NAMESPACE") or NAMESPACE
         self._counts: dict[str, float] = defaultdict(float)
         self._durations: dict[str, list[float]] = defaultdict(list)
         self._lane = ""
