@@ -369,6 +369,8 @@ def test_a_queue_is_found_by_name_url_and_arn(operations, form):
         ("", "is not the name, URL or ARN"),
         ("arn:aws:sns:eu-central-1:123456789012:orders", "is not the ARN of a queue"),
         ("arn:aws:sqs:xx-north-9:123456789012:orders", "is in another region"),
+        ("https://sqs.xx-north-9.amazonaws.com/123456789012/orders.fifo", "is in another region"),
+        ("https://vpce-1.sqs.us-gov-east-1.vpce.amazonaws.com/123456789012/orders", "is in another region"),
         ("HIGH.fifo", "is the queue of lane HIGH; to move its messages use `lanes prioritize`"),
         ("HIGH-dead.fifo", "use `lanes dead-letters redrive HIGH`"),
     ],

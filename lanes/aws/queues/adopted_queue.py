@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from lanes.operate.dead_letters.listing import DeadLetteredMessage
 
 # AWS: 1 to 80 letters, digits, hyphens and underscores, with the end .fifo (API_CreateQueue).
+REGION = re.compile(r"[a-z]{2}(?:-[a-z]+)+-\d+")
 QUEUE_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}|[A-Za-z0-9_-]{1,75}\.fifo")
 ACCOUNT = re.compile(r"[0-9]{12}")
 
@@ -147,7 +148,8 @@ def _address(queue: str, *, region: str) -> dict[str, str]:
         len(parts) != len(["arn", "aws", "sqs", "region", "account", "name"]) or parts[2] != "sqs"
     ):
         problem = f"{queue!r} is not the ARN of a queue, arn:aws:sqs:REGION:ACCOUNT:NAME"
-    elif is_arn and parts[3] != region:
+    elif (parts[3] if is_arn else _region_in(before) or region) != region:
+        # By its name alone, the queue of that name in the region of the lanes would be found.
         problem = f"{queue!r} is in another region than the lanes, {region}; SQS moves messages within one"
     elif not QUEUE_NAME.fullmatch(name):
         problem = (
@@ -158,6 +160,12 @@ def _address(queue: str, *, region: str) -> dict[str, str]:
         raise ConfigurationError([problem], source="QUEUE")
     owner = {"QueueOwnerAWSAccountId": before[-1]} if before and ACCOUNT.fullmatch(before[-1]) else {}
     return {"QueueName": name, **owner}
+
+
+def _region_in(parts: Sequence[str]) -> str:
+    """Return the region in the host of a URL, such as sqs.eu-central-1.amazonaws.com; empty if it names none."""
+    labels = [label for part in parts for label in part.split(".")]
+    return next((label for label in labels if REGION.fullmatch(label)), "")
 
 
 def _refuse_own(url: str, deployment: Deployment) -> None:
