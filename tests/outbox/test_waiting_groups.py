@@ -16,7 +16,7 @@ HALF_AN_HOUR = 1800
 def stores(request):
     """Each store, and how many entries its group has: an entry of DynamoDB takes calls of its own."""
     subject = request.getfixturevalue(f"{request.param}_subject")
-    subject.many = 60 if request.param == "dynamodb" else 1000
+    subject.many = 30 if request.param == "dynamodb" else 1000
     return subject
 
 

@@ -2,14 +2,13 @@
 
 import json
 import socket
-import subprocess
-import sys
 
 import pytest
 from playwright.sync_api import expect
 
+from tests.support.command import Typed
 from tests.support.operating import STACK
-from tests.support.page import ROOT, PageProcess
+from tests.support.page import PageProcess
 
 SECRET = "0123456789abcdef0123456789abcdef"
 OTHER = "PriorityLanes-other"
@@ -127,15 +126,10 @@ def test_stacks_are_switched_on_one_page(team, tab):
 )
 def test_it_does_not_start_without_protection(writing, arguments, secret, said):
     """Wrong usage: nothing was served."""
-    done = subprocess.run(
-        [sys.executable, "-m", "lanes", "ui", *arguments],
-        cwd=ROOT,
-        env={**writing.variables, "LANES_UI_SECRET": secret},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    typed = Typed()
+    typed.variables = {**writing.variables, "LANES_UI_SECRET": secret}
+
+    done = typed("ui", *arguments)
 
     assert (done.returncode, said in done.stderr) == (2, True), done.stderr
     assert done.stdout == ""
