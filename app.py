@@ -15,10 +15,9 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from cdk.bulk.enqueue import BulkEnqueue
-from cdk.deployed import report_unsafe_changes
 from cdk.function.code import consumer_code
 from cdk.intake import Intake
-from cdk.stack import PriorityLanesStack
+from cdk.stack import PriorityLanesStack, report_unsafe_changes
 from cdk.stage import StageSettings
 from lanes.aws.clients import Clients, consumer_config
 from lanes.aws.errors import aws_errors

@@ -1,10 +1,10 @@
-"""The stack of this repository's own app, with all constructs of one set of lanes."""
+"""The stack of this repository's own app, with all constructs of one set of lanes, and changes unsafe to it."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Unpack
 
-from aws_cdk import CfnOutput, RemovalPolicy, Stack
+from aws_cdk import Annotations, CfnOutput, RemovalPolicy, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_iam as iam
@@ -13,7 +13,9 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from lanes.config import LanesConfig
+from lanes.config import VISIBILITY_FACTOR, LanesConfig
+from lanes.config.table import format_duration
+from lanes.errors import ConfigurationError
 
 from .alarms.rule import RUNBOOK
 from .consumer import PriorityConsumer
@@ -185,3 +187,36 @@ class PriorityLanesStack(Stack):
             outputs["OutboxRelayFunctionName"] = self.outbox.function.function_name
         for name, value in outputs.items():
             CfnOutput(self, name, value=value)
+
+
+def report_unsafe_changes(stack: Stack, *, deployed: LanesConfig, config: LanesConfig) -> None:
+    """
+    Warn of lanes that are removed before they are closed, and refuse a timeout that is shortened too far at once.
+
+    Args:
+        stack: The stack to annotate.
+        deployed: The configuration in the parameter of the deployed stack.
+        config: The configuration to deploy.
+
+    Raises:
+        ConfigurationError: The function timeout is shortened by more than the visibility timeouts bear.
+
+    """
+    annotations = Annotations.of(stack)
+    names = {lane.name for lane in config.lanes}
+    for lane in deployed.lanes:
+        if lane.name not in names and not lane.closing:
+            annotations.add_warning_v2(
+                f"lanes:removed{lane.name}",
+                f"Lane {lane.name} is deployed and missing in lanes.toml. Its queue stays, and no function reads it. "
+                "Set closing = true first, deploy, and remove the lane when `lanes check` finds it empty.",
+            )
+    before, after = deployed.consumer.function_timeout, config.consumer.function_timeout
+    # The queues change before the function: an invocation may run for its earlier timeout after its messages returned.
+    if before > VISIBILITY_FACTOR * after:
+        problem = (
+            f"function_timeout is {format_duration(after)} and {format_duration(before)} is deployed: messages of "
+            f"running invocations would return after {VISIBILITY_FACTOR} times the new timeout and run twice; "
+            f"deploy at least {format_duration(before / VISIBILITY_FACTOR)} first"
+        )
+        raise ConfigurationError([problem], source=f"stack {stack.stack_name}")

@@ -9,7 +9,7 @@ from moto import mock_aws
 
 import app as cdk_app
 from cdk import LaneQueues, Ledger, PriorityConsumer
-from cdk.deployed import report_unsafe_changes
+from cdk.stack import report_unsafe_changes
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment
 from lanes.config.deployment import LaneQueues as DeployedQueues
