@@ -107,7 +107,7 @@ class World(MemoryStack):
         self.pulls = config.consumer.engine is EngineName.PULL
         self.sender = MemorySender(self.deployment, queues.live, journal, bell=None)
         self.beside = beside
-        self.runs = self.runs.within(calls)
+        self.runs = self._followed
         self.recorder = Recorder()
         self.seed = seed
         self.requests = 0
