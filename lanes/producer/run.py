@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from lanes.errors import RunError
 from lanes.message import Message
@@ -13,11 +13,20 @@ from lanes.producer.report import PartialSendError, SentMessage
 from lanes.producer.seal import SEALING, MemberSet, check_head, open_run, seal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from types import TracebackType
 
-    from lanes.producer.producer import Producer
     from lanes.runs import Head, Mark, RunTable
+
+
+class Sender(Protocol):
+    """A producer."""
+
+    source: str
+
+    @property
+    def send_many(self) -> Callable[..., list[SentMessage]]:
+        """Sends messages, with the mark of a `run`."""
 
 
 class Run:
@@ -28,9 +37,7 @@ class Run:
         name: its name.
     """
 
-    def __init__(
-        self, *, producer: Producer, table: RunTable, head: Head, concurrency: int = SEALING
-    ) -> None:
+    def __init__(self, *, producer: Sender, table: RunTable, head: Head, concurrency: int = SEALING) -> None:
         check_head(head)
         self.name = head.name
         self._producer = producer

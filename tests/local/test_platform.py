@@ -198,8 +198,7 @@ def test_an_app_elsewhere_imports_the_library_by_its_installed_names(tmp_path):
     found = "; ".join(f"__import__('importlib.util').util.find_spec('{name}').origin" for name in names)
     pages = (
         "from types import SimpleNamespace\n"
-        "from lanes_cdk.alarms.rule import Page\n"
-        "from lanes_cdk.alarms.runbook import pages\n"
+        "from lanes_cdk.alarms.rule import Page, pages\n"
         "assert all(pages(SimpleNamespace(page=page) for page in Page))\n"
     )
     (tmp_path / "app.py").write_text(f"{found}\n{pages}raise SystemExit('all of it is there')\n")
