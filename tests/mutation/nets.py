@@ -94,7 +94,18 @@ NETS = {
         ),
         Net(
             modules=tuple(
-                f"lanes/consumer/engines/{name}.py" for name in ("pull", "slot", "looks", "policy")
+                f"lanes/consumer/engines/{name}.py"
+                for name in (
+                    "pull",
+                    "slot",
+                    "slot_time",
+                    "choice",
+                    "hand_back",
+                    "looks",
+                    "order",
+                    "pace",
+                    "rate",
+                )
             ),
             tests=(
                 *_units("pull_slot", "pull_looks", "pull_pace", "pull_policy", "pull_rates", "reserve"),
