@@ -1,8 +1,10 @@
 """A record that outlasted its process gets a whole invocation, so it is not killed again for starting late."""
 
+import pytest
+
 from lanes.config import LanesConfig
 from simulator.simulated_lanes import Pattern, SimulatedLanes
-from tests.simulation.pulling import pulling, send_apart
+from tests.simulation.pulling import LONGEST_WAIT, pulling, send_apart
 
 
 def test_a_record_that_was_killed_starts_in_a_new_invocation():
@@ -43,3 +45,17 @@ def test_records_received_with_a_long_one_start_in_other_slots():
     assert len(waits) == 9
     assert max(waits.values()) < 1
     assert lanes.tally.counts["Failed"] == 0
+
+
+@pytest.mark.parametrize("slots", [2, 3])
+def test_a_record_that_returns_beside_a_long_one_wakes_another_slot(slots):
+    """No sender rang for it, and the slot has long been at work, so nobody else would."""
+    lanes = pulling(slots)
+    for number in range(40):
+        send_apart(lanes, "HIGH", after=5 + 0.2 * number, group=f"h{number}", seconds=0.02, rings=number == 0)
+    for group, seconds in (("long", 20.0), ("behind", 0.02)):
+        send_apart(lanes, "HIGH", after=12.07, group=group, seconds=seconds, rings=False)
+    lanes.run(seconds=15)
+
+    (behind,) = [one for one in lanes.handled if one.group == "behind"]
+    assert behind.started_at - behind.sent_at < LONGEST_WAIT
