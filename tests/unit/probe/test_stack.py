@@ -66,7 +66,9 @@ def test_an_account_without_bootstrap_is_named_with_the_command_to_run(cdk, stac
 
 def test_a_failed_deployment_shows_the_last_lines(cdk, stack):
     """They have the reason of CloudFormation."""
-    cdk("seq 1 40; echo 'LanesProbe failed: quota exceeded'; exit 3")
+    cdk(
+        "n=0; while [ $n -lt 40 ]; do n=$((n + 1)); echo $n; done; echo 'LanesProbe failed: quota exceeded'; exit 3"
+    )
 
     with pytest.raises(StackError) as error:
         stack.deploy()

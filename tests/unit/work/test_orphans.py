@@ -20,7 +20,7 @@ def ended():
 
 slot = subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"])
 for _ in range(5):
-    subprocess.run(["sh", "-c", "true & exec true"], check=True)
+    subprocess.run(["sh", "-c", ": & exec sh -c :"], check=True)
 while ended() < 6:
     time.sleep(0.02)
 collect_orphans([slot.pid])
