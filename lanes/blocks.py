@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Opened(Generic[T]):
-    """The value of an open block, the block, and what was current before it."""
+    """The value of an open block, the block, and the value or block that was current before it."""
 
     value: T
     block: object
@@ -27,7 +27,7 @@ class Opened(Generic[T]):
 
 
 def innermost(variable: ContextVar[Opened[T] | T]) -> T:
-    """Return the value of the innermost open block, or what was set outside of blocks."""
+    """Return the value of the innermost open block, or the one that was set outside of blocks."""
     current = variable.get()
     return cast("T", current.value if isinstance(current, Opened) else current)
 

@@ -294,7 +294,7 @@ class Platform:
             self._schedules[arn].start()
 
     def _retire(self, running: dict[str, Any], deployed: Mapping[str, object]) -> None:
-        """Stop what is not deployed any more."""
+        """Stop the running ones that are not deployed any more."""
         for name in running.keys() - deployed.keys():
             retired = running.pop(name)
             retired.stop()

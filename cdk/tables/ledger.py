@@ -161,7 +161,7 @@ def table_encryption(key: kms.IKey | None) -> dynamodb.TableEncryption:
 
 
 def with_key(grant: iam.Grant, grantee: iam.IGrantable, table: dynamodb.Table) -> iam.Grant:
-    """Add to a grant on a table what its key needs, if it is yours."""
+    """Add the rights on its key to a grant on a table, if the key is yours."""
     return (
         grant
         if table.encryption_key is None

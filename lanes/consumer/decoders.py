@@ -76,7 +76,7 @@ class Decoders:
         return other
 
     def add(self, function: Decoder, *, lane: str | None) -> None:
-        """Register the decoder of a lane; None is for the lanes without one; raises `TypeError` for what is none."""
+        """Register the decoder of a lane; None is for the lanes without one; raises `TypeError` for anything else."""
         if lane is not None and not isinstance(lane, str):
             raise TypeError(
                 f"decoder takes the name of a lane, as in @consumer.decoder(lane='HIGH'), not {lane!r}"

@@ -119,7 +119,7 @@ def test_a_killed_command_is_repeated(lanes, client, main):
     process.send_signal(signal.SIGKILL)
     process.communicate()
 
-    # A process has long polls, for what the killed one had received comes back after half a minute.
+    # A process has long polls: the messages that the killed one had received come back after half a minute.
     repeated = lanes.start("--output", "json", *asked)
     printed, said = repeated.communicate()
 

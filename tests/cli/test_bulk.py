@@ -84,7 +84,7 @@ def command(aws, lanes, tmp_path):
 
 @pytest.fixture
 def typed(aws, lanes):
-    """Run the command within this process, for what needs no folder or process of its own."""
+    """Run the command within this process, for a test that needs no folder or process of its own."""
     here = Typed()
     here.variables = {**os.environ, "AWS_ENDPOINT_URL_SSM": aws.endpoint_url, **endpoints(aws)}
 

@@ -125,7 +125,7 @@ def _value_form(value):
 
 
 def _line_form(line):
-    """Replace what no clock of a test decides."""
+    """Replace the times and durations of a log line that no clock of a test decides."""
     line["service"] = "orders"
     if "_aws" in line:
         line["_aws"]["Timestamp"] = 0

@@ -1,4 +1,4 @@
-"""The plain pattern is that of its author: what it yields to, and what it never gives up."""
+"""The plain pattern is that of its author: when it yields, and that it gives up no message."""
 
 import pytest
 

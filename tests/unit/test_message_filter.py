@@ -1,4 +1,4 @@
-"""Filters of messages: what selects all of them, and what is refused."""
+"""Filters of messages: which select all of them, and which are refused."""
 
 import pytest
 

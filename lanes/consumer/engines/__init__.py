@@ -6,9 +6,9 @@ batch it gives the corridor a `Turn`, which the corridor asks before every recor
 
 *Mapped* (`mapped.py`): a mapping hands over batches of one lane, and a record yields to the backlog (`backlog.py`) that
 a check (`check.py`) finds in a lane above. *Pull* (`pull.py`): an invocation holds a slot (`slot.py`), which receives
-from the lanes itself (`looks.py`), chooses one (`choice.py`) and returns what waits for others (`hand_back.py`).
-`order.py`, `rate.py` and `pace.py` have the decisions of a slot, `reserve.py` those that both engines make for messages
-that have waited for too long.
+from the lanes itself (`looks.py`), chooses one (`choice.py`) and returns waiting records for other slots
+(`hand_back.py`). `order.py`, `rate.py` and `pace.py` have the decisions of a slot, `reserve.py` those that both engines
+make for messages that have waited for too long.
 """
 
 from __future__ import annotations

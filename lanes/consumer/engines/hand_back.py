@@ -1,4 +1,4 @@
-"""What a slot returns untouched of the records in its hand, also beside a handler that takes longer than usual."""
+"""The return of records in hand, untouched, for other slots; also beside a handler that takes longer than usual."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class HandBack:
     Args:
         lanes: those of the slot.
         looks: the looks of its invocation.
-        settlement: takes what returns.
+        settlement: takes the records that return.
         time: the time of its invocation.
         waker: rings for other slots.
         is_alone: whether there are no others.
@@ -163,7 +163,7 @@ class HandBack:
             return None
 
     def _return_waiting(self) -> None:
-        """Return what waits behind a record that takes long. Runs beside the handler, while the slot does nothing."""
+        """Return the records behind one that takes long. Runs beside the handler, while the slot does nothing."""
         self._looks.collect()
         lanes, turns = self._in_hand(), [turn for turn in self.turns if turn.waiting]
         for lane in lanes:

@@ -84,11 +84,11 @@ class Slot:
         is_patrol: whether the heartbeat started it: no sender rang for the messages that it looks for.
 
     Attributes:
-        time: what is left of the invocation.
+        time: the time that is left of the invocation.
         stay: until when it stays while all lanes are empty.
         looks: the records in hand.
         choice: which lane is next.
-        hand_back: what it returns for other slots.
+        hand_back: returns records for other slots.
         waker: its rings for them.
         has_worked: whether it had records in hand.
         has_waited: whether it left since all lanes were empty for as long as it stays.

@@ -178,7 +178,7 @@ class DeadLetterFilter:
     ids: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        """Refuse empty texts: a script's unset variable would select what it does not name, or everything."""
+        """Refuse empty texts: a script's unset variable would select other messages, or everything."""
         texts = {
             "group": self.group,
             "run": self.run,
