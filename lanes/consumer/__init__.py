@@ -176,7 +176,7 @@ class Consumer:
         """
 
         def register(function: DecoderFunction) -> DecoderFunction:
-            self._handlers.decoders.add(function, lane=lane)
+            self._handlers.add_decoder(function, lane=lane)
             return function
 
         return register

@@ -50,6 +50,7 @@ class Attempts:
     Runs attempts and counts them in the ledger.
 
     Attributes:
+        resolve: decodes a record and finds its handler.
         longest: the longest time that a record of each lane took in this environment, in seconds.
         breakers: the breakers of the handlers' resources.
 
@@ -60,6 +61,7 @@ class Attempts:
     ) -> None:
         self._settings = settings = config.consumer
         self._handlers = handlers
+        self.resolve = handlers.resolve
         self._settlement = settlement
         self._caller = Caller(config=config, telemetry=settlement.telemetry)
         self._ledger = settlement.ledger
@@ -100,11 +102,8 @@ class Attempts:
 
     def decoded(self, batch: Batch) -> Batch:
         """Return a batch in which the bodies of other programs are messages, where a decoder makes some."""
-        return self._handlers.decoders.decoded(batch)
-
-    def resolve(self, record: RawRecord) -> Work:
-        """Decode a record and find its handler."""
-        return self._handlers.resolve(record)
+        decoders = self._handlers.decoders
+        return batch if decoders is None else decoders.decoded(batch)
 
     def _outcomes(
         self,
@@ -121,7 +120,8 @@ class Attempts:
         early = check if way.ages else None
         try:
             for record, work in zip(call.records, call.works, strict=True):
-                attempt = Attempt(record, work, entries[record.message_id])
+                entry = entries[record.message_id]
+                attempt = Attempt(record, work, entry=entry, before=entry)
                 outcome = self._judge(batch, attempt, interceptions, joins=bool(begun))
                 if outcome is None:
                     begun.append(attempt)
@@ -152,9 +152,10 @@ class Attempts:
 
     def pause_before(self, lane: Lane, record: RawRecord) -> float:
         """Return the seconds until a record of this one's resource may start; 0 if it may now."""
-        if self.breakers.are_closed or (handler := self.resolve(record).handler) is None:
+        breakers = self.breakers
+        if not breakers.known or breakers.are_closed or (handler := self.resolve(record).handler) is None:
             return 0.0
-        return self.breakers.seconds_left_for(lane, handler.resource)
+        return breakers.seconds_left_for(lane, handler.resource)
 
     def until_back(
         self, lane: Lane, record: RawRecord, pause: float, *, entry: Entry | None = None
@@ -186,7 +187,7 @@ class Attempts:
         self, lane: Lane, begun: Sequence[Attempt], failures: Mapping[str, BaseException], *, took: float
     ) -> Mapping[str, float]:
         """Return the records that found their resource away, by SQS id, with the seconds after which they return."""
-        if not failures and not self.breakers.are_known:
+        if not failures and not self.breakers.known:
             return {}
         found: list[str] = []
         away: dict[str, Unavailable] = {}
@@ -200,7 +201,7 @@ class Attempts:
     def skipped(self, lane: Lane, record: RawRecord) -> Outcome:
         """Report a record that is done already, and return its outcome."""
         self._telemetry.count(Metric.DUPLICATES)
-        work = self._handlers.resolve(record)
+        work = self.resolve(record)
         report.decoded(self._telemetry, Event.DUPLICATE_SKIPPED, lane, record, work)
         return SENT_ON
 
@@ -301,7 +302,7 @@ class Attempts:
             done = dataclasses.replace(entry, attempts=entry.attempts - 1, ending=Ending.NONE)
             if not self._write(done, attempt.record, problem=Event.SUCCESS_NOT_NOTED):
                 self._write(done, attempt.record, problem=Event.SUCCESS_NOT_NOTED)
-        number = attempt.number
+        number = attempt.before.attempts + 1
         report.handled(self._telemetry, batch.lane, attempt.record, attempt.work, attempt=number, times=times)
         return DONE
 

@@ -125,8 +125,8 @@ class Corridor:
             return False
         if not way.most:
             return True
-        most = 1 if self.attempts.breakers.is_open(call.works[0].resource) else way.most
-        if most < len(call.records):
+        if len(call.records) > 1:
+            most = 1 if self.attempts.breakers.is_open(call.works[0].resource) else way.most
             call = call.only(call.records, most=most)
         began = self.attempts.clock() if way.reserve else 0.0
         check = partial(_check, batch, turn, way)

@@ -153,6 +153,9 @@ class Breakers:
         monotonic: returns seconds that no one sets back.
         sleep: lets seconds pass.
 
+    Attributes:
+        known: those of resources that were ever away.
+
     """
 
     def __init__(
@@ -167,26 +170,26 @@ class Breakers:
         self._telemetry = telemetry
         self._clock = clock
         self._monotonic = monotonic
-        self._by_resource: dict[str, Breaker] = {}
+        self.known: dict[str, Breaker] = {}
 
     def is_open(self, resource: str) -> bool:
         """Whether a resource was away at the last calls, so that one record tries it."""
-        breaker = self._by_resource.get(resource)
+        breaker = self.known.get(resource)
         return breaker is not None and breaker.is_open
 
     def seconds_left(self, resource: str) -> float:
         """Return the seconds until a record of a resource may start; 0 if it may now."""
-        breaker = self._by_resource.get(resource)
+        breaker = self.known.get(resource)
         return 0.0 if breaker is None else breaker.seconds_left
 
     def seconds_left_for(self, lane: Lane, resource: str) -> float:
         """Return the seconds until a record of a lane may start; 0 if it may now."""
-        breaker = self._by_resource.get(resource)
+        breaker = self.known.get(resource)
         return 0.0 if breaker is None else breaker.seconds_left_for(lane)
 
     def returns(self, lane: Lane, resource: str, seconds: float) -> None:
         """Note that a record of a lane returns after so many seconds for a resource that is away."""
-        if (breaker := self._by_resource.get(resource)) is not None:
+        if (breaker := self.known.get(resource)) is not None:
             breaker.returns(lane, seconds)
 
     def wait(self, pause: float, *, left: float) -> None:
@@ -194,14 +197,9 @@ class Breakers:
         self._sleep(min(pause, left, LONGEST_SLEEP))
 
     @property
-    def are_known(self) -> bool:
-        """Whether any resource was ever away, so that each call tells of one."""
-        return bool(self._by_resource)
-
-    @property
     def are_closed(self) -> bool:
         """Whether no resource is away."""
-        return not any(one.is_open for one in self._by_resource.values())
+        return not any(one.is_open for one in self.known.values())
 
     def judge(
         self,
@@ -217,11 +215,11 @@ class Breakers:
 
         Return the records that are not to blame, with the seconds after which they return.
         """
-        breaker = self._by_resource.get(resource)
+        breaker = self.known.get(resource)
         if breaker is None:
             if not away:
                 return {}
-            breaker = self._by_resource[resource] = Breaker(self._monotonic, self._clock)
+            breaker = self.known[resource] = Breaker(self._monotonic, self._clock)
         was_open, since = breaker.is_open, breaker.away_since
         for message_id in found:
             breaker.succeeded(message_id)

@@ -143,17 +143,8 @@ class Attempt:
     record: RawRecord
     work: Work
     entry: Entry
-    before: Entry = dataclasses.field(init=False)
+    before: Entry
     is_ahead: bool = False
-
-    def __post_init__(self) -> None:
-        """Remember the entry."""
-        self.before = self.entry
-
-    @property
-    def number(self) -> int:
-        """1 for the first attempt."""
-        return self.entry.attempts + (not self.is_ahead)
 
 
 class Caller:
@@ -197,7 +188,7 @@ class Caller:
         if handler.takes_context:
             context = HandlerContext(
                 lane=batch.lane.name,
-                attempt=first.number,
+                attempt=first.before.attempts + 1,
                 max_attempts=self._max_attempts,
                 receive_count=first.record.receive_count,
                 message_id=first.record.message_id,

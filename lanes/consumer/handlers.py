@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator, Sequence
     from datetime import timedelta
 
+    from lanes.consumer.decoders import Decoder
     from lanes.consumer.records import RawRecord
 
 TRACE_HEADER = "AWSTraceHeader"
@@ -193,7 +194,7 @@ class Handlers:
         self._loop = loop or HandlerLoop()
         self._by_kind: dict[str, Registered] = {}
         self._raw: Registered | None = None
-        self.decoders = Decoders()
+        self.decoders: Decoders | None = None
 
     def add(
         self,
@@ -219,6 +220,12 @@ class Handlers:
             raise DuplicateHandlerError(kind="raw bodies")
         self._raw = dataclasses.replace(registered(handler, self._loop), unavailable=self.unavailable)
 
+    def add_decoder(self, function: Decoder, *, lane: str | None) -> None:
+        """Register the decoder of a lane; None is for the lanes without one; raises `TypeError` for anything else."""
+        decoders = self.decoders or Decoders()
+        decoders.add(function, lane=lane)
+        self.decoders = decoders
+
     def within(
         self, around: Around | None, *, decoded: Callable[[RawRecord], object] | None = None
     ) -> Handlers:
@@ -228,7 +235,7 @@ class Handlers:
         through = {id(handler): _through(around, handler) for handler in self._by_kind.values()}
         other._by_kind = {kind: through[id(handler)] for kind, handler in self._by_kind.items()}
         other._raw = self._raw and _through(around, self._raw)
-        other.decoders = self.decoders.reporting_to(decoded)
+        other.decoders = self.decoders and self.decoders.reporting_to(decoded)
         return other
 
     @property
