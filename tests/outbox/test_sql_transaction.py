@@ -2,6 +2,7 @@
 
 import asyncio
 import enum
+import importlib
 import sqlite3
 import threading
 from contextlib import closing
@@ -298,6 +299,26 @@ class TestBridges:
         assert ids(databases[0]) == [entry.id for entry in written]
         assert written[0].position > 0
 
+    @pytest.mark.parametrize(
+        "form",
+        [
+            sqlite3.Row,
+            lambda cursor, row: dict(zip([one[0] for one in cursor.description], row, strict=True)),
+        ],
+    )
+    def test_the_rows_of_a_connection_of_sqlite3_may_have_any_form(self, outbox, databases, form):
+        """Its factory of rows is the application's business."""
+        with closing(sqlite3.connect(databases[0].url.database)) as connection:
+            connection.row_factory = form
+            first = outbox.add(sqlite3_transaction(connection), "k", None, unique="u")
+            kept = outbox.add(sqlite3_transaction(connection), "k", None, unique="u", on_duplicate="keep")
+            second = outbox.add(sqlite3_transaction(connection), "k", None)
+            connection.commit()
+            assert connection.row_factory is form
+
+        assert kept == first
+        assert ids(databases[0]) == [first.id, second.id]
+
     def test_a_database_of_django_needs_its_bridge(self, outbox, databases):
         """Within `transaction.atomic()`, with the order or not at all."""
         django = pytest.importorskip("django", reason="Django is not installed")
@@ -349,6 +370,25 @@ class TestBridges:
 
         third = asyncio.run(write())
         assert committed(postgresql_subject) == [first.id, second.id, third.id]
+
+    @pytest.mark.parametrize("driver", ["psycopg", "psycopg2"])
+    def test_the_rows_of_a_connection_of_psycopg_may_have_any_form(self, postgresql_subject, driver):
+        """Many applications read all rows as dicts."""
+        module = pytest.importorskip(driver, reason=f"{driver} is not installed")
+        if driver == "psycopg":
+            options = {"row_factory": importlib.import_module("psycopg.rows").dict_row}
+        else:
+            options = {"cursor_factory": importlib.import_module("psycopg2.extras").RealDictCursor}
+        outbox = Outbox(sql=postgresql_subject.tables)
+        url = postgresql_subject.engine.url.set(drivername="postgresql").render_as_string()
+        with closing(module.connect(url, **options)) as connection:
+            first = outbox.add(psycopg_transaction(connection), "k", None, unique="u")
+            kept = outbox.add(psycopg_transaction(connection), "k", None, unique="u", on_duplicate="keep")
+            second = outbox.add(psycopg_transaction(connection), "k", None)
+            connection.commit()
+
+        assert kept == first
+        assert committed(postgresql_subject) == [first.id, second.id]
 
     def test_a_connection_of_asyncpg_needs_its_bridge(self, postgresql_subject):
         """In its transaction."""

@@ -119,12 +119,12 @@ def psycopg_transaction(connection: Any) -> Bridge:
     is_async = type(connection).__name__.startswith("Async")
 
     def run(statement: str, parameters: Any) -> Any:
-        cursor = connection.cursor()
+        cursor = connection.cursor(**_tuples_of(connection))
         cursor.execute(statement, parameters)
         return cursor.fetchall() if cursor.description else []
 
     async def run_async(statement: str, parameters: Any) -> Any:
-        cursor = connection.cursor()
+        cursor = connection.cursor(**_tuples_of(connection))
         await cursor.execute(statement, parameters)
         return await cursor.fetchall() if cursor.description else []
 
@@ -147,7 +147,10 @@ def sqlite3_transaction(connection: Any) -> Bridge:
     """Return the transaction of a connection of sqlite3."""
 
     def run(statement: str, parameters: Any) -> Any:
-        return connection.execute(statement, parameters).fetchall()
+        cursor = connection.cursor()
+        # The connection's own may give dicts.
+        cursor.row_factory = None
+        return cursor.execute(statement, parameters).fetchall()
 
     def problem() -> str:
         by_itself = connection.isolation_level is None or getattr(connection, "autocommit", None) is True
@@ -181,6 +184,17 @@ def asyncpg_transaction(connection: Any) -> Bridge:
         problem=problem,
         is_async=True,
     )
+
+
+def _tuples_of(connection: Any) -> dict[str, Any]:
+    """Return the arguments of a cursor of psycopg that gives tuples, whatever the connection's own gives."""
+    if hasattr(connection, "row_factory"):
+        from psycopg.rows import tuple_row  # type: ignore[import-not-found,unused-ignore]
+
+        return {"row_factory": tuple_row}
+    from psycopg2.extensions import cursor  # type: ignore[import-not-found,import-untyped,unused-ignore]
+
+    return {"cursor_factory": cursor}
 
 
 def _named(connection: Any) -> str:
