@@ -7,6 +7,7 @@ other types to pydantic, which are imported only for them.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import inspect
 import json
@@ -207,7 +208,7 @@ def _of_class(wanted: Any, known: dict[Any, Read]) -> Read | None:
     if hasattr(wanted, "__struct_fields__"):
         return _of_msgspec(wanted)
     if issubclass(wanted, Enum):
-        return _choice([(member.value, member) for member in wanted])
+        return _choice([(member.value, member) for member in wanted], others=wanted)
     return _Record(wanted, known) if dataclasses.is_dataclass(wanted) else None
 
 
@@ -306,16 +307,28 @@ def _text(convert: Callable[[str], Any], name: str) -> Read:
     return read
 
 
-def _choice(meanings: Sequence[tuple[Any, Any]]) -> Read:
-    """Return the reader of one of several values, by their form in JSON; types count, since True equals 1."""
+def _choice(meanings: Sequence[tuple[Any, Any]], *, others: Callable[[Any], Any] | None = None) -> Read:
+    """
+    Return the reader of one of several values, by their form in JSON; types count, since True equals 1.
+
+    `others` returns the meaning of another value, such as two members of a flag, or raises `ValueError`.
+    """
     forms = [(json.loads(encoded(value)), meant) for value, meant in meanings]
     choices = {_key(form): meant for form, meant in forms}
     types = [type(form) for form, _ in forms]
+    if float in types:
+        # JSON has one sort of number.
+        types.append(int)
     name = f"one of {', '.join(repr(form) for form, _ in forms)}"
 
     def read(value: Any, where: str, problems: Findings) -> Any:
         key = _key(value)
-        return choices[key] if key in choices else _refuse(value, where, problems, name, types=types)
+        if key in choices:
+            return choices[key]
+        if others is not None and type(value) in types:
+            with contextlib.suppress(ValueError):
+                return others(value)
+        return _refuse(value, where, problems, name, types=types)
 
     return read
 
@@ -365,14 +378,18 @@ def _object(item: Read) -> Read:
 class _Record:
     """Reads a dataclass from an object with its fields; those with a default may be missing."""
 
-    def __init__(self, wanted: type, known: dict[Any, Read]) -> None:
+    def __init__(self, wanted: Any, known: dict[Any, Read]) -> None:
         known[wanted] = self
-        self._wanted: Any = wanted
+        self._wanted = wanted
         try:
             hints = get_type_hints(wanted, include_extras=True)
         except Exception as error:
             raise TypeError(_hidden(f"the fields of {wanted.__name__}", error)) from error
         fields = [one for one in dataclasses.fields(self._wanted) if one.init]
+        # Arguments of the constructor too, which `fields` leaves out.
+        more = {name: hint.type for name, hint in hints.items() if isinstance(hint, dataclasses.InitVar)}
+        hints |= more
+        fields += [self._wanted.__dataclass_fields__[name] for name in more]
         self._fields = {one.name: self._reader_of(one.name, hints[one.name], known) for one in fields}
         unset = dataclasses.MISSING
         self._required = [one.name for one in fields if one.default is one.default_factory is unset]

@@ -6,10 +6,10 @@ import dataclasses
 import functools
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from enum import Enum, IntEnum
+from enum import Enum, IntEnum, IntFlag
 from typing import Annotated, Any, Literal, NamedTuple, NewType, Optional, TypeVar
 from uuid import UUID
 
@@ -42,10 +42,39 @@ class Urgency(IntEnum):
     ONE = 1
 
 
+class Mode(IntFlag):
+    READ = 1
+    WRITE = 2
+
+
+class Level(Enum):
+    """Other senders write 1.0 as 1, and any case of a text."""
+
+    ONE = 1.0
+    TOP = "top"
+
+    @classmethod
+    def _missing_(cls, value):
+        return cls.TOP if str(value).lower() == "top" else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Customer:
     id: CustomerId
     email: str | None = None
+
+
+@dataclass
+class Login:
+    """The constructor takes a password, which no field keeps."""
+
+    name: str
+    password: InitVar[str]
+    tries: InitVar[int] = 3
+    hashed: str = field(init=False)
+
+    def __post_init__(self, password, tries):
+        self.hashed = f"{password} {tries}"
 
 
 @dataclass
@@ -199,6 +228,9 @@ def read(wanted, value, *, strict=True):
         (Literal[1, "a"], "a", "a"),
         (Size, "l", Size.LARGE),
         (Urgency, 1, Urgency.ONE),
+        (Mode, 3, Mode.READ | Mode.WRITE),
+        (Level, 1, Level.ONE),
+        (Level, "TOP", Level.TOP),
         (datetime, "2026-01-31T12:00:00Z", datetime(2026, 1, 31, 12, tzinfo=UTC)),
         (date, "2026-01-31", date(2026, 1, 31)),
         (UUID, "6f1c5c0e-7d0e-4c39-9d3c-0a7a4c9a1b11", UUID("6f1c5c0e-7d0e-4c39-9d3c-0a7a4c9a1b11")),
@@ -238,6 +270,8 @@ def read(wanted, value, *, strict=True):
             {"order": 7, "customer": {"id": "c", "email": None}},
             Order(7, Customer(id="c")),
         ),
+        (Login, {"name": "a", "password": "b", "tries": 5}, Login("a", "b", 5)),
+        (Login, {"name": "a", "password": "b"}, Login("a", "b")),
         (Payment, {"amount": 5}, Payment(amount=5)),
         (list[Payment], [{"amount": 5}], [Payment(amount=5)]),
         (Rate, "0.10", Rate.LOW),
@@ -270,6 +304,9 @@ def test_data_that_fits_is_read_in_its_type(wanted, value, expected):
         (Size, "m", ["data must be one of 's', 'l', not another string"]),
         (Size, [], ["data must be one of 's', 'l', not an array"]),
         (Urgency, True, ["data must be one of 1, not a boolean"]),
+        (Mode, True, ["data must be one of 1, 2, not a boolean"]),
+        (Mode, 8.5, ["data must be one of 1, 2, not a number"]),
+        (Level, "low", ["data must be one of 1.0, 'top', not another string"]),
         (datetime, "noon", ["data must be an ISO 8601 date and time, not another string"]),
         (date, 7, ["data must be an ISO 8601 date, not an integer"]),
         (UUID, "7", ["data must be a UUID, not another string"]),
@@ -280,6 +317,11 @@ def test_data_that_fits_is_read_in_its_type(wanted, value, expected):
         (Payment, {"amount": 5, "tip": 1}, ["data.tip: Extra inputs are not permitted"]),
         (int | list[int], "a", ["data must be an integer or list[int], not a string"]),
         (Customer | None, {}, ["data.id is missing"]),
+        (
+            Login,
+            {"name": "a", "tries": ""},
+            ["data.password is missing", "data.tries must be an integer, not a string"],
+        ),
         (Customer | None, 7, ["data must be an object, not an integer"]),
         (
             Order,
