@@ -184,7 +184,8 @@ class Caller:
         else:
             trace = None
         messages: list[Any] = [attempt.work.argument for attempt in begun]
-        arguments: list[Any] = messages[:1] if handler.max_size is None else [messages]
+        # A list of its own: a handler may take messages out of it, and its answer names them afterwards.
+        arguments: list[Any] = messages[:1] if handler.max_size is None else [list(messages)]
         if handler.takes_context:
             context = HandlerContext(
                 lane=batch.lane.name,

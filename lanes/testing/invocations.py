@@ -119,7 +119,8 @@ class Invocations:
         """Run one handler: it takes its time, its error is recorded, and other slots run beside it."""
         if handler.resource in self.away:
             raise Unavailable(reason="away in this test")
-        messages = argument if isinstance(argument, list) else [argument]
+        # Its own list: the handler may take messages out of the other.
+        messages = list(argument) if isinstance(argument, list) else [argument]
         self.started.update(getattr(one, "kind", "raw body") for one in messages)
         deadline, began = self._deadlines[-1], self._clock.now
         self._is_handling = True

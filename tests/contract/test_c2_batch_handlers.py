@@ -102,6 +102,29 @@ def test_only_the_named_messages_have_failed(engine, answer):
     assert set(bench.failed) == {"m3", "m7"}
 
 
+def test_a_handler_may_take_the_messages_out_of_its_list(engine):
+    """The list is its own: what it names as failed is one of its messages all the same."""
+    consumer, calls = Consumer(), []
+
+    @consumer.batch_handler("invoice")
+    def post(messages):
+        failed = []
+        while messages:
+            calls.append(messages.pop(0).id)
+            if calls == IDS[:3]:
+                failed.append("m2")
+        return failed
+
+    lanes = lanes_of(consumer, engine)
+    for name in IDS:
+        lanes.producer.send("invoice", {}, id=name)
+    lanes.run_until_idle()
+
+    assert calls == [*IDS, "m2"]
+    assert sorted(one.message.id for one in lanes.journal.handled) == IDS
+    assert [one.message.id for one in lanes.journal.failed] == ["m2"]
+
+
 def test_the_exception_of_each_message_decides_its_own_outcome(engine):
     """`DeadLetter` gives up, `Retry` names a time, an error counts an attempt."""
     answer = {"m1": DeadLetter("not ours"), "m2": Retry(after=timedelta(minutes=2)), "m3": ValueError("bad")}
