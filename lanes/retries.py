@@ -75,33 +75,32 @@ class LanePauses:
         chance: returns numbers from 0 to 1 that spread the pauses.
         policy: the first pause and the bound.
         free: number of failures in a row without a pause.
+
+    Attributes:
+        waits: the lanes that have accepted nothing since their last failure.
+
     """
 
     def __init__(self, chance: Callable[[], float], policy: RetryPolicy = PAUSES, *, free: int = 0) -> None:
         self._chance = chance
         self._policy = policy
         self._free = free
-        self._waits: dict[str, _Wait] = {}
-
-    @property
-    def failing(self) -> set[str]:
-        """Names of the lanes that have accepted nothing since their last failure."""
-        return set(self._waits)
+        self.waits: dict[str, _Wait] = {}
 
     def is_paused(self, lane: str, now: float) -> bool:
         """Whether a lane waits for its next try."""
-        wait = self._waits.get(lane)
+        wait = self.waits.get(lane)
         # A longer rest than any pause is from before the clock was set back.
         return wait is not None and 0 < wait.until - now <= self._policy.backoff_max.total_seconds()
 
     def limits(self, now: float) -> Mapping[str, int]:
         """Return how many entries may be claimed of each lane that fails: none in a pause, one after it."""
-        paused = {lane: 0 for lane in self._waits if self.is_paused(lane, now)}
-        return {lane: 1 for lane, wait in self._waits.items() if wait.failures > 1} | paused
+        paused = {lane: 0 for lane in self.waits if self.is_paused(lane, now)}
+        return {lane: 1 for lane, wait in self.waits.items() if wait.failures > 1} | paused
 
     def failed(self, lane: str, now: float) -> int:
         """Note that a lane accepted nothing; return the number of failures in a row."""
-        wait = self._waits.setdefault(lane, _Wait(0, now))
+        wait = self.waits.setdefault(lane, _Wait(0, now))
         wait.failures += 1
         if (pauses := wait.failures - self._free) > 0:
             wait.until = now + self._policy.delay(pauses, self._chance())
@@ -109,11 +108,11 @@ class LanePauses:
 
     def accepted(self, lane: str) -> None:
         """Note that a lane accepted a message."""
-        self._waits.pop(lane, None)
+        self.waits.pop(lane, None)
 
     def resumes_at(self) -> float | None:
         """Return when the next lane is tried again; None if none waits."""
-        return min((wait.until for wait in self._waits.values()), default=None)
+        return min((wait.until for wait in self.waits.values()), default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -171,7 +171,8 @@ class Attempts:
     @property
     def tries_one(self) -> bool:
         """Whether the only resource of all records is away, so that one record tries it after each pause."""
-        return not self.breakers.are_closed and not self.has_several_resources
+        breakers = self.breakers
+        return bool(breakers.known) and not breakers.are_closed and not self.has_several_resources
 
     @property
     def pause(self) -> float:

@@ -74,7 +74,7 @@ class Choice:
         looks = self._looks
         looks.collect()
         before = looks.before_hands(order)
-        if all(map(self._time.has_time_for, before)):
+        if self._time.has_time_for(*before):
             looks.look(before, expected=expected)
         place = len(looks.before_hands(order))
         return self.overdue(order[place + 1 :]) or next(iter(order[place:]), None)

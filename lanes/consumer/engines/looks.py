@@ -113,7 +113,7 @@ class Looks:
     @property
     def failed(self) -> Collection[str]:
         """Names of the lanes at which the last look failed."""
-        return self.looking.failures.failing
+        return self.looking.failures.waits.keys()
 
     def before_hands(self, order: Sequence[Lane]) -> Sequence[Lane]:
         """Return the lanes before the first one with records in hand, all of them if none has any."""
@@ -243,6 +243,8 @@ class Looks:
     def _asked(self, lanes: Sequence[Lane]) -> list[Lane]:
         """Return the lanes that don't pause for their failures."""
         now, failures = self.looking.clock(), self.looking.failures
+        if not failures.waits:
+            return list(lanes)
         return [lane for lane in lanes if not failures.is_paused(lane.name, now)]
 
 

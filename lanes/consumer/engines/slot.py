@@ -249,7 +249,7 @@ class Slot:
 
     def can_look_above(self, lane: Lane) -> bool:
         """Whether time is left for a record of each lane above: else one that came now would not even be seen."""
-        return all(map(self.time.has_time_for, self.choice.above(lane)))
+        return self.time.has_time_for(*self.choice.above(lane))
 
     def serve_others(self) -> None:
         """Handle one record of each lane that no dead process can have had in hand."""
@@ -268,7 +268,7 @@ class Slot:
         order, longest = self.choice.order(), self.services.corridor.attempts.longest
         if self.time.is_over or self.services.corridor.attempts.tries_one or lane not in order:
             return
-        if not all(map(self.time.has_time_for, order)):
+        if not self.time.has_time_for(*order):
             return
         lanes, expected = self.choice.above(lane), longest[lane.name]
         if is_last:
@@ -308,7 +308,7 @@ class Slot:
         if (until := self.stay.until(has_worked=self.has_worked)) is None:
             return False
         left = until - clock()
-        while lanes and left > 0 and all(self.time.has_time_for(lane, after=POLL) for lane in lanes):
+        while lanes and left > 0 and self.time.has_time_for(*lanes, after=POLL):
             if self.looks.poll(lanes):
                 return True
             left = min(left - POLL, until - clock())

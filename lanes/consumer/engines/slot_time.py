@@ -51,15 +51,15 @@ class SlotTime:
         """Return the seconds until Lambda ends the function."""
         return self._invocation.milliseconds_left() / 1000
 
-    def has_time_for(self, lane: Lane, *, after: float = 0.0) -> bool:
-        """Whether a record of a lane that starts after some seconds is likely to end in time; else this slot ends."""
-        fits = self.left() >= self._needed[lane.name] + after
+    def has_time_for(self, *lanes: Lane, after: float = 0.0) -> bool:
+        """Whether a record of each lane, started in some seconds, is likely to end in time; else this slot ends."""
+        fits = not lanes or self.left() >= self._needed_by(lanes) + after
         self.is_over = self.is_over or not fits
         return fits
 
     def left_beside(self, lanes: Sequence[Lane]) -> float:
         """Return the seconds that may pass before a record of any of the lanes starts; without any, this slot ends."""
-        left = self.left() - max(self._needed[lane.name] for lane in lanes)
+        left = self.left() - self._needed_by(lanes)
         self.is_over = self.is_over or left <= 0
         return left
 
@@ -67,6 +67,9 @@ class SlotTime:
         """Return records as the next batch of the invocation, which begins now."""
         self._batches += 1
         return self._invocation.batch(lane, records, began_at=self._clock(), part=f"-{self._batches}")
+
+    def _needed_by(self, lanes: Sequence[Lane]) -> float:
+        return max([self._needed[lane.name] for lane in lanes])
 
     @property
     def is_fresh(self) -> bool:
