@@ -22,6 +22,8 @@ from simulator.parameters import Unknowns
 from simulator.simulated_lanes import Pattern
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lanes.config import Lane
     from simulator.simulated_lanes import SimulatedLanes
 
@@ -94,7 +96,7 @@ def serve(
         "lanes": [{"name": "HIGH", "threshold": 50}, main],
     }
     lanes = deployed(raw, pattern=pattern, unknowns=unknowns or Unknowns(), seed=seed)
-    flood = Flood(lanes=lanes, groups=groups or 40 * slots)
+    flood = Flood(lanes=lanes, work=WORK, groups=groups or 40 * slots)
     flood.begin()
     unusable = max(0, slots - groups) / slots if groups else 0.0
     share = unusable + 3 * RESERVE if backlog else 0.0
@@ -272,12 +274,16 @@ class Flood:
 
     Attributes:
         lanes: where it is sent.
+        work: seconds that a handler takes.
         groups: over so many groups, in turn.
+        send: sends one message to a lane and a group; without it one that does not fail.
 
     """
 
     lanes: SimulatedLanes
+    work: float
     groups: int
+    send: Callable[[str, str], None] | None = None
     _sent: int = 0
     _due: float = 0.0
     _gaps: int = 0
@@ -305,7 +311,7 @@ class Flood:
             return
         counts = self.lanes.queues.live[self._lane.name].counts()
         self._gaps += counts.visible + counts.not_visible <= self._slots * self._lane.batch_size
-        self._due += EVERY * RATE * self._slots / WORK
+        self._due += EVERY * RATE * self._slots / self.work
         whole = int(self._due)
         self._due -= whole
         self._send(whole)
@@ -314,7 +320,10 @@ class Flood:
     def _send(self, count: int) -> None:
         for _ in range(count):
             group = f"h{self._sent % self.groups}"
-            self.lanes.send(self._lane.name, group=group, seconds=WORK)
+            if self.send is None:
+                self.lanes.send(self._lane.name, group=group, seconds=self.work)
+            else:
+                self.send(self._lane.name, group)
             self._sent += 1
 
     @property

@@ -37,6 +37,8 @@ QUICK_EACH = 50
 
 LIMIT = 1_000_000.0
 """Virtual seconds after which a run is stopped."""
+SPENT = ("work %", "calls %", "invoking %", "unused %")
+"""Titles of the shares, for tables."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,11 +49,13 @@ class Finished:
     Attributes:
         urgent: seconds until the urgent messages were finished.
         everything: seconds until all messages were.
+        spent: shares of slot time by use; None of the ideal.
 
     """
 
     urgent: float
     everything: float
+    spent: Spent | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -96,7 +100,8 @@ class Case(Compared[Finished]):
         plains = {f"plain {size}": one for size, one in zip(PLAIN_BATCHES, self.plains, strict=True)}
         found = {"ideal": self.bound, self.engine.value: self.ours, **plains, "none": self.none}
         for name, one in found.items():
-            yield f"urgent in {self.spread}", name, one.urgent, self.speedup(one), one.everything
+            shares = dataclasses.astuple(one.spent) if one.spent else (None,) * len(SPENT)
+            yield f"urgent in {self.spread}", name, one.urgent, self.speedup(one), one.everything, *shares
 
     def found(self, pattern: Pattern, *, plain_batch: int = 1) -> Finished:
         """Send the backlog to the lanes of a pattern."""
@@ -110,7 +115,7 @@ class Case(Compared[Finished]):
         found = finish(lanes, each=self.each, spread=self.spread, urgent_lane=urgent_lane)
         if pattern is Pattern.NONE and self.unknowns == Unknowns():
             require_saturated(lanes, seconds=found.everything, work=WORK)
-        return found
+        return dataclasses.replace(found, spent=spent(lanes, seconds=found.everything))
 
 
 def messages(each: int, spread: int) -> Iterator[tuple[str, bool]]:
@@ -153,7 +158,7 @@ def measure(*, engine: EngineName, quick: bool, seed: int) -> Findings:
             f"speedup_of_ideal_{name}_plain": round(case.plain_of_ideal, 3),
         }
     figures["drain_ratio_plain"] = round(max(case.plain_drain for case in cases.values()), 4)
-    columns = ("groups", "priority", "urgent done s", "speedup", "all done s")
+    columns = ("groups", "priority", "urgent done s", "speedup", "all done s", *SPENT)
     rows = [row for case in cases.values() for row in case.rows()]
     title = "until the urgent messages and all are finished"
     return Findings(
@@ -185,6 +190,34 @@ def judge(
 def _judged(cases: Mapping[str, Case]) -> dict[str, float]:
     figures = {f"speedup_of_ideal_{name}": round(case.of_ideal, 3) for name, case in cases.items()}
     return figures | {"drain_ratio": round(max(case.drain for case in cases.values()), 4)}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """
+    Shares of all slots' time in per cent.
+
+    Attributes:
+        work: handlers that succeeded.
+        calls: the consumer's own calls, and failed handlers.
+        invoking: starts and answers of invocations.
+        unused: free slots.
+
+    """
+
+    work: float
+    calls: float
+    invoking: float
+    unused: float
+
+
+def spent(lanes: SimulatedLanes, *, seconds: float) -> Spent:
+    """Divide the slot time of a run of this many seconds."""
+    whole = lanes.config.consumer.reserved_concurrency * seconds / 100
+    work = sum(one.finished_at - one.started_at for one in lanes.handled) / whole
+    held = lanes.function.times.invoked / whole
+    invoking = lanes.function.times.invocations * 2 * lanes.unknowns.invoke / whole
+    return Spent(work=work, calls=max(0.0, held - work - invoking), invoking=invoking, unused=100 - held)
 
 
 if __name__ == "__main__":

@@ -14,9 +14,9 @@ pytestmark = pytest.mark.deep
 
 ROOT = Path(__file__).resolve().parents[2]
 # These have tests of their own, or take longer.
-ELSEWHERE = {"enqueue", "wait", "wait-pull", "soak"}
-LONGEST = {"finish-pull"}
-"""It takes half a minute or more also at small sizes."""
+ELSEWHERE = {"enqueue", "outbox", "wait", "wait-pull", "soak"}
+LONGEST = {"away", "away-pull", "finish-pull", "loads-pull"}
+"""Each takes half a minute or more also at small sizes."""
 
 
 @functools.cache

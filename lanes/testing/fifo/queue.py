@@ -247,6 +247,11 @@ class FifoQueue:
         self._advance()
         return [message.body for message in self._store.messages()]
 
+    def most_received(self) -> int:
+        """Return the largest receive count of the messages that are here; 0 of an empty queue."""
+        self._advance()
+        return max((message.receive_count for message in self._store.messages()), default=0)
+
     def is_receivable(self) -> bool:
         """Whether a receive now would find a message of a group that is not blocked."""
         self._advance()
