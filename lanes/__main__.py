@@ -7,7 +7,7 @@ _INTERRUPTED = 130
 
 
 def main() -> None:
-    """Run the command; Ctrl-C exits with 130, also while packages are loading."""
+    """Run the command; Ctrl-C exits with 130, even while packages are loading."""
     try:
         from lanes.cli.main import main as run
 

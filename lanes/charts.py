@@ -152,7 +152,7 @@ class LogAxis:
         last = min(
             (number for number, tick in enumerate(_TICKS) if tick >= max(known)), default=len(_TICKS) - 1
         )
-        # An axis has two ends, also where all values are at one tick.
+        # An axis has two ends, even where all values are at one tick.
         first, last = min(first, last - 1), max(last, 1)
         self.ticks = _TICKS[first : last + 1]
         self._start = start

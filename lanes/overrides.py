@@ -25,7 +25,7 @@ OVERRIDES_AGE = 5.0
 """Seconds for which an environment uses its reading of the active overrides: the only cost while there are none."""
 
 KNOWN_AFTER = OVERRIDES_AGE + 1.0
-"""Seconds after which every environment at work knows of an override."""
+"""Seconds after which every active environment knows of an override."""
 
 # The override's time is in the id, so that it moves a message once, and an older override never moves it back; behind
 # it the time since which the message has waited. Both are milliseconds.

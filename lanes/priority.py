@@ -90,7 +90,7 @@ def processing_priority(level: int) -> PriorityBlock:
     """
     Send messages inside a block with this priority, unless you pass an explicit one.
 
-    Blocks nest: the innermost wins, and a block that ends leaves the others, also after an exception.
+    Blocks nest: the innermost wins, and a block that ends leaves the others, even after an exception.
     Threads start without a block, asyncio tasks with a copy of their creator's. Blocks are isolated between them.
 
     Args:
@@ -176,7 +176,7 @@ def resolve_priority(explicit: int | None, message: Message, rules: PriorityRule
     """
     if explicit is not None:
         return checked_priority(explicit)
-    # Before the rules: a backfill in a block of LOW stays low, also with messages of an urgent kind.
+    # Before the rules: a backfill in a block of LOW stays low, even with messages of an urgent kind.
     block = current_priority()
     if block is not None:
         return block

@@ -175,7 +175,7 @@ class Chunk:
 class State(enum.StrEnum):
     """The state of a run."""
 
-    OPEN = "open"  # its sender is at work
+    OPEN = "open"  # its sender is sending
     SEALING = "sealing"  # its members are fixed, and being written
     SEALED = "sealed"
     ENDED = "ended"  # every member has an end

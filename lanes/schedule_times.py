@@ -35,7 +35,7 @@ def cron_expression(cron: str) -> str:
     Every list, range and step is written out, since Scheduler knows fewer forms than cron.
 
     Raises:
-        ValueError: it is no such cron, or Scheduler has no expression for it.
+        ValueError: it is not such a cron expression, or Scheduler has no expression for it.
 
     Example:
         >>> cron_expression("*/20 6-8 * * mon-fri")

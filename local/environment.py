@@ -126,7 +126,7 @@ class ExecutionEnvironment:
             process = self._ready_process()
         except _InitError as error:
             self._discard(grace=_EXIT_GRACE)
-            # An environment that `close` ends is no fault of the function.
+            # An environment that `close` ends is not a fault of the function.
             if not self._closed:
                 self._write_line(f"Init failed: {error}")
             return _failed(error.payload)
@@ -170,7 +170,7 @@ class ExecutionEnvironment:
     def _crashed(self, request_id: str) -> Invocation:
         status = self._discard(grace=_EXIT_GRACE)
         said = f"RequestId: {request_id} Error: Runtime exited with status {status}"
-        # An environment that `close` ends is no fault of the function.
+        # An environment that `close` ends is not a fault of the function.
         if not self._closed:
             self._write_line(said)
         return _failed(_error("Runtime.ExitError", said))

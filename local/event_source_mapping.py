@@ -86,7 +86,7 @@ class MappingCounters:
 
 class EventSourceMappingEmulator:
     """
-    One deployed mapping at work.
+    One deployed mapping, running.
 
     One thread polls and hands each receive to a thread of its own, as many at once as the rules allow.
 
@@ -225,7 +225,7 @@ class EventSourceMappingEmulator:
                 lambda: self._stopping or self._rules.can_start,
                 _SCALE_EVERY if self._rules.can_scale else None,
             ):
-                # All of its concurrency was at work for so long, so there may be more to receive.
+                # All of its concurrency was busy for so long, so there may be more to receive.
                 self._rules.scale(_SCALE_EVERY)
             return not self._stopping and self._rules.start()
 

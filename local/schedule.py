@@ -20,7 +20,7 @@ _logger = logging.getLogger(__name__)
 
 class ScheduleEmulator(Repeated[ScheduleSettings]):
     """
-    One deployed schedule at work.
+    One deployed schedule, running.
 
     # AWS: a rate rule fires for the first time one rate after it was made (EventBridge User Guide, "Rate expressions").
 

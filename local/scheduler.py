@@ -34,7 +34,7 @@ class _Followed:
 
 class SchedulerEmulator(Repeated[timedelta]):
     """
-    All schedules at work.
+    All running schedules.
 
     Args:
         scheduler: client of EventBridge Scheduler.

@@ -31,7 +31,7 @@ NoteSink = Callable[[str, str], None]
 
 class StreamMappingEmulator(Repeated[StreamMappingSettings]):
     """
-    One deployed mapping of a stream at work, from the stream's beginning.
+    One deployed mapping of a stream, running from the stream's beginning.
 
     Args:
         settings: as deployed.

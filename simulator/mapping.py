@@ -115,7 +115,7 @@ class SimulatedMapping:
         self._scheduler.after(self._chance.random() * self._unknowns.notice, self._poll)
 
     def _ramp(self) -> None:
-        """Add pollers while all are at work and there is more to receive."""
+        """Add pollers while all are busy and there is more to receive."""
         self._ramping = False
         if self._idle or not self._queue.is_receivable():
             return

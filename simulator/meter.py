@@ -20,15 +20,15 @@ class Standstill:
 
 class SlotWatch:
     """
-    The handlers at work, held against the number of slots.
+    The running handlers, compared with the number of slots.
 
     Args:
         clock: epoch seconds.
         slots: number of slots.
-        timeout: seconds of the longest invocation: those of an earlier deployment may still be at work for so long.
+        timeout: seconds of the longest invocation: those of an earlier deployment may still run for so long.
 
     Attributes:
-        excess: the largest number of handlers at work beyond the slots.
+        excess: the largest number of running handlers beyond the slots.
 
     """
 

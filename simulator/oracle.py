@@ -87,7 +87,7 @@ def violations(
     )
     broken = [_named(what, found) for what, found in findings(run).items()]
     if lanes.slot_watch.excess:
-        broken.append(f"more handlers at work than slots: {lanes.slot_watch.excess} too many")
+        broken.append(f"more running handlers than slots: {lanes.slot_watch.excess} too many")
     return broken
 
 

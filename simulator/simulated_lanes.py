@@ -114,7 +114,7 @@ class SimulatedLanes:
         sent_to: number of messages sent to each lane.
         history: starts and ends of each message, by its place in the order of sends.
         meter: the use of slots while messages waited.
-        slot_watch: the handlers at work, held against the slots.
+        slot_watch: the running handlers, compared with the slots.
         overrides, holds: an operator's changes, None by default; set them before the run.
 
     """

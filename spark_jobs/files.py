@@ -142,7 +142,7 @@ def send(
     Raises:
         LanesError: The options are wrong, a row cannot be sent, or a lane did not accept rows.
     """
-    # Before the session begins: a file that cannot be sent is no session of its run.
+    # Before the session begins: a file that cannot be sent begins no session of its run.
     contents = FileContents.of(options)
     contents.check(options)
     counts = {"rows": contents.rows, "equal_rows": contents.equal_rows}

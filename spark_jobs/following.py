@@ -134,7 +134,7 @@ def end(
     Raises:
         TakenOverError: Another session has taken the run over.
         RunError: The run was sealed with other members, or closed.
-        LanesError: A call failed, also after repeats.
+        LanesError: A call failed, even after repeats.
     """
     names = list(_sent(storage, mark.name))
     sent = counts_of(names).sent
@@ -144,7 +144,7 @@ def end(
         return shared.seal(spark, names, check=check)
     with closing(FiledMembers(mark)) as members:
         members.add_all(read_ids(storage, names))
-        # After the reading: another session that is at work has members which it may have missed.
+        # After the reading: another running session has members which it may have missed.
         check()
         announce = Announcement(options, deployment)
         seal(runs_of(options, deployment), mark, members, announce=announce, pause=sleep)

@@ -151,7 +151,7 @@ def parse_rate(text: str) -> float:
     Parse a number a second; 0 is for no limit.
 
     Raises:
-        typer.BadParameter: it is no number, negative, or not finite.
+        typer.BadParameter: it is not a number, negative, or not finite.
     """
     try:
         rate = float(text)

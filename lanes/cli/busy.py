@@ -1,4 +1,4 @@
-"""Show that work goes on, so that no verb is silent for long."""
+"""Show progress, so that no verb is silent for long."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def run_shown(
         title: in front of the bar.
         make: makes the run, with the function that shows its progress.
         limit: of the run; 0 for no limit.
-        entry: of the audit trail; gets the number of messages that are done, also after Ctrl-C.
+        entry: of the audit trail; gets the number of messages that are done, even after Ctrl-C.
     """
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(

@@ -53,7 +53,7 @@ def resume(context: typer.Context, name: Name, *, dry_run: DryRun = False) -> No
 
 @app.command()
 def run(context: typer.Context, name: Name, *, dry_run: DryRun = False) -> None:
-    """Send a schedule's message now, also while it is paused."""
+    """Send a schedule's message now, even while it is paused."""
     operations = operations_of(context)
     found = periodic_named(operations.schedules, name)
     if dry_run:

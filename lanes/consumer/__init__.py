@@ -164,7 +164,7 @@ class Consumer:
 
         Raises:
             DuplicateHandlerError: the lane has a decoder.
-            TypeError: the function is a coroutine function or a generator, or the lane is no name.
+            TypeError: the function is a coroutine function or a generator, or the lane is not a name.
 
         Example:
             >>> consumer = Consumer()

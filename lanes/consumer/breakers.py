@@ -94,7 +94,7 @@ class Breaker:
 
     def forgives(self, message_id: str) -> bool:
         """
-        Whether a message that finds the resource away is not to blame, so that this is no attempt.
+        Whether a message that finds the resource away is not to blame, so that this is not an attempt.
 
         It is to blame if it said so before, and of the calls of others since then nearly all found the resource, the
         last one among them.

@@ -87,7 +87,7 @@ class Decoders:
             or inspect.isgeneratorfunction(function)
         ):
             name = getattr(function, "__qualname__", repr(function))
-            raise TypeError(f"{name} is no decoder; a plain function that returns a Decoded is needed")
+            raise TypeError(f"{name} is not a decoder. Use a plain function that returns a Decoded")
         if lane in self._by_lane:
             raise DuplicateHandlerError(kind="raw bodies" if lane is None else f"raw bodies of {lane}")
         self._by_lane[lane] = function

@@ -28,7 +28,7 @@ class NextGroup(enum.StrEnum):
 
     OLDEST = "oldest"  # the one with the oldest message
     BACK = "back"  # another one, if the message returned
-    TURN = "turn"  # another one, also if the message was deleted
+    TURN = "turn"  # another one, even if the message was deleted
     MIXED = "mixed"
 
 

@@ -229,7 +229,7 @@ class Producer:
         """
         Send messages in batches, with several calls in flight, and wait until SQS has accepted them.
 
-        The order within each group of a lane holds, also if SQS refuses some entries of a batch: at most one message
+        The order within each group of a lane holds, even if SQS refuses some entries of a batch: at most one message
         of a group is in flight at a time. Only failed entries are sent again. If a message finally fails, the later
         ones of its group and lane are not sent either and are reported with it.
 

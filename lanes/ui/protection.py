@@ -145,7 +145,7 @@ class ProxyGuard:
         return User(name=name, may_write=name in self.operators)
 
 
-# An audit entry keeps the name; a longer one, or one with other characters, is no name that a login gives.
+# An audit entry keeps the name; a longer one, or one with other characters, is not a name that a login gives.
 LONGEST_NAME = 200
 
 

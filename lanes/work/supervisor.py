@@ -76,7 +76,7 @@ class _Place:
 
 class Supervisor:
     """
-    Keeps the slots at work until it is stopped.
+    Keeps the slots running until it is stopped.
 
     The first slot shows whether the consumer can start at all; the others follow when it has begun. A slot is started
     again only after its process has ended, so there are never more handlers than slots.
@@ -123,7 +123,7 @@ class Supervisor:
 
     def run(self) -> bool:
         """
-        Keep the slots at work; after a stop, return whether all of them ended by themselves.
+        Keep the slots running; after a stop, return whether all of them ended by themselves.
 
         Raises:
             ConfigurationError: the first slot could not start, or ended several times before its first run.

@@ -83,7 +83,7 @@ def _parse(policy: str) -> dict[str, Any]:
         parsed = json.loads(policy)
     except ValueError:
         parsed = {}
-    # moto refuses JSON that is no object, in its own words.
+    # moto refuses JSON that is not an object, in its own words.
     return parsed if isinstance(parsed, dict) else {}
 
 

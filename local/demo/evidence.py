@@ -140,7 +140,7 @@ class Wait:
         sent_at: when the queue accepted it, in the backfill's case at the earliest when the mappings began.
         free_at: when it waited for nothing but a slot: also those before it in its group had ended.
         started_at: first start of its handler that found the resource; infinity if there was none.
-        behind_failure: it had to wait for a failing message of its own group, which is no matter of priority.
+        behind_failure: it had to wait for a failing message of its own group, which priority does not decide.
     """
 
     id: str

@@ -42,7 +42,7 @@ class RunInUseError(LanesError):
 
 
 class TakenOverError(LanesError):
-    """Another session has taken the run over while this one was at work; it sends the remaining rows."""
+    """Another session has taken the run over while this one ran; it sends the remaining rows."""
 
     def __init__(self, *, run_id: str, session: str) -> None:
         super().__init__(

@@ -113,7 +113,7 @@ class RowReader:
     def _deduplication_id(self, row: Mapping[str, Any], kind: str, identity: str) -> str | None:
         if self.mark is None:
             return self._resend_id(row, kind, identity)
-        # A run has its name alone, so this is no repeat of the dead letter either.
+        # A run has its name alone, so this is not a repeat of the dead letter either.
         return self.mark.once(f"{identity_prefix(self.source, kind)}{identity}")
 
     def _resend_id(self, row: Mapping[str, Any], kind: str, identity: str) -> str | None:

@@ -258,8 +258,8 @@ async def reads_later(_record):
     ("lane", "function", "problem"),
     [
         (1, read_order, "takes the name of a lane, .* not 1"),
-        (None, reads_later, "reads_later is no decoder; a plain function"),
-        (None, None, "None is no decoder"),
+        (None, reads_later, "reads_later is not a decoder. Use a plain function"),
+        (None, None, "None is not a decoder"),
     ],
 )
 def test_what_can_read_no_body_is_refused_at_registration(lane, function, problem):

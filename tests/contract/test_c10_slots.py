@@ -1,4 +1,4 @@
-"""C10: at no moment are more handlers at work than there are slots, whatever goes wrong."""
+"""C10: at no moment are more running handlers than there are slots, whatever goes wrong."""
 
 import dataclasses
 from functools import partial
@@ -50,7 +50,7 @@ def test_one_more_would_be_seen():
 
     assert lanes.settle(within=20_000)
 
-    assert violations(lanes) == ["more handlers at work than slots: 1 too many"]
+    assert violations(lanes) == ["more running handlers than slots: 1 too many"]
 
 
 def flood(pattern, *, slots=3, seed=1, faults=None, timeout=10):

@@ -83,7 +83,7 @@ class Turn(Protocol):
         """Return the outcome of the rest after the handler of its first record yielded at a checkpoint."""
 
     def close(self, outcomes: Outcomes) -> None:
-        """Release the slot, settle the outcomes and wake parked records: once a turn, also after an error."""
+        """Release the slot, settle the outcomes and wake parked records: once a turn, even after an error."""
 
 
 class Engine(Protocol):

@@ -84,7 +84,7 @@ class Waker:
     Rings for the other slots.
 
     A send rings for as many slots as it has messages. No invocation starts for the rings of a group while its slot is
-    at work, and SQS drops those of the second in which it began. So a slot rings for others where a lane has more than
+    running, and SQS drops those of the second in which it began. So a slot rings for others where a lane has more than
     it takes, and, as long as one record takes long, each second while rings wait.
 
     Args:

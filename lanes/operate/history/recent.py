@@ -96,7 +96,7 @@ class Failure:
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
     """
-    One invocation at work.
+    One running invocation.
 
     Attributes:
         environment: its environment.
@@ -125,7 +125,7 @@ class RecentWork:
         waits: waits by lane and kind, all kinds of a lane first.
         failed_since: start of the failures, epoch seconds.
         failures: failures, the most frequent first.
-        running: invocations at work, the longest first; None if unknown.
+        running: running invocations, the longest first; None if unknown.
         tried_since: start of the tries of resources, epoch seconds.
         away: resources that were away at the latest of these tries.
         notes: reasons of unknown and incomplete values.

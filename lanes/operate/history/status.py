@@ -117,7 +117,7 @@ def _latest(
 
 def _counts(events: Sequence[MessageEvent]) -> str:
     counted = Counter(_COUNTS[event.event] for event in events if event.event in _COUNTS)
-    # The last failure is no event of its own: the message is dead-lettered with the number of its attempts.
+    # The last failure is not an event of its own: the message is dead-lettered with the number of its attempts.
     attempts = [
         event.fields.get("attempts") for event in events if event.event == Event.MESSAGE_DEAD_LETTERED
     ]

@@ -16,7 +16,7 @@ def deduplication_id_of(body: str) -> str:
 
 class DeduplicationWindow:
     """
-    Remembers each accepted send for one interval, also after its message was deleted.
+    Remembers each accepted send for one interval, even after its message was deleted.
 
     Two generations of plain dicts take turns: an entry is found for at least the whole interval and dropped
     with its generation, at no cost per entry.

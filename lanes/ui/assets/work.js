@@ -1,4 +1,4 @@
-// From the log of the function: below the lanes waits by kind, invocations at work and failures by error; resources away.
+// From the log of the function: below the lanes waits by kind, running invocations and failures by error; resources away.
 
 import { el, table } from "./dom.js";
 import { ago, count, duration, moment } from "./format.js";

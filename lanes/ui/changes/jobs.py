@@ -31,7 +31,7 @@ class Job:
 
     Args:
         plan: the plan to carry out.
-        after: called at the end, also after an error.
+        after: called at the end, even after an error.
     """
 
     def __init__(self, plan: Plan, *, after: Callable[[], None]) -> None:
