@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.patterns import PATTERNS, deployed
 from benchmarks.report import Findings, Table, run_engine
 from lanes.consumer.breakers import FIRST_PAUSE, IN_A_ROW, LONGEST_PAUSE
-from simulator.cost import cost_of
 from simulator.oracle import violations
 from simulator.outcome import use_of
 from simulator.parameters import Unknowns
@@ -131,7 +130,7 @@ class Case:
             lanes.scheduler.after(number * HIGH_EVERY, send)
         lanes.run(seconds=BEFORE + seconds)
         back, before = lanes.scheduler.now, len(lanes.handled)
-        dollars = cost_of(use_of(lanes), read_prices()).dollars
+        dollars = read_prices().cost(use_of(lanes))
         receives = max(queue.most_received() for queue in lanes.queues.live.values())
         if not lanes.settle(within=LIMIT):
             raise RuntimeError(f"{lanes.left} messages were left {LIMIT:.0f} s after the outage")

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.patterns import PATTERNS, PLAIN_BATCHES, require_overtaken
 from benchmarks.report import Findings, NotSaturatedError, Table
 from benchmarks.scenarios import Load, simulate
-from simulator.cost import cost_of, times
 from simulator.outcome import queue_requests, use_of
 from simulator.parameters import Unknowns
 from simulator.prices import read_prices
@@ -97,12 +96,11 @@ def price_of(
     # Where a throttled batch is dropped, HIGH may wait for its whole visibility timeout.
     if pattern in PATTERNS.values() and mix.contended and unknowns is None:
         require_overtaken(lanes)
-    use = times(use_of(lanes), MILLION / handled)
     requests = queue_requests(lanes).total() + lanes.function.times.invocations
     return Price(
         calls=sum(lanes.calls.counts.values()) / handled,
         requests=requests / handled,
-        dollars=cost_of(use, read_prices()).dollars,
+        dollars=read_prices().cost(use_of(lanes), times=MILLION / handled),
     )
 
 

@@ -21,7 +21,6 @@ from benchmarks.report import Findings, Table, run_engine
 from benchmarks.scenarios import Load, Shape, ideal, simulate
 from benchmarks.wait import MIN_DEPTH, Waits, waits_of
 from lanes.config import EngineName
-from simulator.cost import cost_of, times
 from simulator.outcome import queue_requests, use_of
 from simulator.parameters import Unknowns
 from simulator.prices import read_prices
@@ -322,7 +321,7 @@ def _dollars(
         moment, number = moment + chance.expovariate(1 / every), number + 1
     whole = WARM + seconds + REST
     lanes.run(seconds=whole)
-    dollars = cost_of(times(use_of(lanes), MONTH / whole), read_prices()).dollars
+    dollars = read_prices().cost(use_of(lanes), times=MONTH / whole)
     # Where Lambda drops throttled batches, the mapped engine's come back when their visibility ends.
     if not lanes.settle(within=SETTLED):
         raise RuntimeError(f"{lanes.sent - lanes.done} of {lanes.sent} single messages were not handled")

@@ -10,7 +10,6 @@ from lanes.metrics import Metric, percentile
 from lanes.testing.clock import START
 
 from .bodies import data_of
-from .cost import cost_of, gb_seconds, sqs_use, times
 from .fault_injection import LEDGER_CALLS
 from .prices import Item
 
@@ -22,6 +21,20 @@ if TYPE_CHECKING:
     from .simulated_lanes import SimulatedLanes
 
 DAY_SECONDS = 86_400
+MEGABYTES_A_GIGABYTE = 1024
+# AWS: send, receive, delete and change of visibility on a FIFO queue have a price of their own; a batch call is one
+# request of up to 64 KB (Amazon SQS pricing).
+FIFO_CALLS = frozenset(
+    {
+        "SendMessage",
+        "SendMessageBatch",
+        "ReceiveMessage",
+        "DeleteMessage",
+        "DeleteMessageBatch",
+        "ChangeMessageVisibility",
+        "ChangeMessageVisibilityBatch",
+    }
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +110,6 @@ def outcome_of(lanes: SimulatedLanes, scenario: Scenario, prices: Prices) -> Out
     seconds = scenario.duration.total_seconds()
     span = lanes.scheduler.now - START
     slots = lanes.config.consumer.reserved_concurrency
-    day = times(use_of(lanes), DAY_SECONDS / seconds)
     return Outcome(
         lanes=[_lane_outcome(lanes, lane.name, waits[lane.name]) for lane in lanes.config.lanes],
         totals=Totals(
@@ -109,7 +121,7 @@ def outcome_of(lanes: SimulatedLanes, scenario: Scenario, prices: Prices) -> Out
             rings=lanes.bell_mapping.receives,
             refused=lanes.refused,
             calls=sum(lanes.calls.counts.values()),
-            dollars_a_day=cost_of(day, prices).dollars,
+            dollars_a_day=prices.cost(use_of(lanes), times=DAY_SECONDS / seconds),
         ),
     )
 
@@ -120,10 +132,16 @@ def use_of(lanes: SimulatedLanes) -> dict[Item, float]:
 
     Left out: the producers' other requests, and empty polls of mappings: AWS does not document how often they poll.
     """
+    requests = queue_requests(lanes)
+    fifo = sum(requests[name] for name in FIFO_CALLS)
     return {
-        **sqs_use(queue_requests(lanes)),
+        Item.SQS_FIFO: fifo,
+        Item.SQS_OTHER: requests.total() - fifo,
         Item.INVOCATIONS: lanes.function.times.invocations,
-        Item.COMPUTE_ARM: gb_seconds(lanes.function.times.invoked, lanes.config.consumer.memory_mb),
+        # In GB-seconds: gigabytes of configured memory times seconds.
+        Item.COMPUTE_ARM: lanes.function.times.invoked
+        * lanes.config.consumer.memory_mb
+        / MEGABYTES_A_GIGABYTE,
         Item.WRITES: lanes.ledger.writes + lanes.calls.counts["UpdateItem"],
         Item.READS: lanes.ledger.reads + lanes.calls.counts["GetItem"],
     }

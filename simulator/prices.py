@@ -50,9 +50,20 @@ class Prices:
     source: str
     dollars: Mapping[Item, float]
 
-    def of(self, item: Item, amount: float) -> float:
-        """Return the cost of an amount of an item, in US dollars."""
-        return amount * self.dollars[item] / MILLION
+    def cost(self, use: Mapping[Item, float], *, times: float = 1.0) -> float:
+        """
+        Return the cost of some use in US dollars, without free tier and discounts.
+
+        Args:
+            use: the amount of each item; missing items are not used.
+            times: so often, such as a thousand times for a million messages from the use of a thousand.
+
+        Example:
+            >>> use = {Item.SQS_FIFO: 300_000, Item.INVOCATIONS: 100_000, Item.COMPUTE_ARM: 5_000}
+            >>> round(read_prices().cost(use), 2)
+            0.24
+        """
+        return sum(use.get(item, 0) * times * self.dollars[item] / MILLION for item in Item)
 
 
 def read_prices(path: Path | None = None) -> Prices:

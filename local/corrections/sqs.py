@@ -18,25 +18,21 @@ administration of queues stay moto's. What this corrects, all of it for FIFO que
   body characters and the number of attributes are checked;
 * long polls wake on send, delete, change of visibility and its end, and sleep in between;
 * redrive resolves the dead-letter queue by name at each receive, starts its retention again and adds
-  DeadLetterQueueSourceArn; the deduplication id becomes the message id. Message move tasks exist, moving everything
-  at once under new message ids;
+  DeadLetterQueueSourceArn; the deduplication id becomes the message id;
 * retention drops messages, counts are exact and cheap, every call costs the same at any depth;
 * for all queues: attributes out of range, FIFO names of standard queues, another type for an existing queue and
-  dead-letter queues of another type are refused; timestamps of queues are whole seconds; moto's own event source
-  mapping inside SendMessage never fires.
+  dead-letter queues of another type are refused; moto's own event source mapping inside SendMessage never fires.
 
-Not modelled: throttling, approximate counts, permissions.
+Not modelled: throttling, approximate counts, permissions, message move tasks.
 """
 
-import re
 from collections.abc import Callable
 from typing import Any
 
 from moto.core.responses import ActionResult, EmptyResult
 from moto.sqs import models, responses
-from moto.sqs.exceptions import ReceiptHandleIsInvalid
 
-from . import sqs_move_tasks, sqs_operations
+from . import sqs_operations
 from .moto_version import check_moto_version
 from .sqs_attributes import check_attributes, check_new_queue, check_type
 from .sqs_entry import check_content
@@ -45,7 +41,6 @@ from .sqs_queue import LocalQueue, look_again, read_clock, set_clock
 __all__ = ["install", "look_again", "read_clock", "set_clock"]
 
 _MARK = "_lanes_corrected"
-_MOTO_HANDLE = re.compile("[a-z]{185}")
 
 
 def install() -> None:
@@ -69,9 +64,6 @@ def _route_operations() -> None:
     for operation in sqs_operations.OPERATIONS.values():
         original = getattr(responses.SQSResponse, operation.__name__)
         setattr(responses.SQSResponse, operation.__name__, _routed(operation, original))
-    responses.SQSResponse.start_message_move_task = _start_message_move_task
-    responses.SQSResponse.list_message_move_tasks = _list_message_move_tasks
-    responses.SQSResponse.cancel_message_move_task = _cancel_message_move_task
 
 
 def _routed(
@@ -89,18 +81,6 @@ def _routed(
         return ActionResult(answer) if answer else EmptyResult()
 
     return handle
-
-
-def _start_message_move_task(response: Any) -> ActionResult:
-    return ActionResult(sqs_move_tasks.start(response.sqs_backend, response.params))
-
-
-def _list_message_move_tasks(response: Any) -> ActionResult:
-    return ActionResult(sqs_move_tasks.list_tasks(response.sqs_backend, response.params))
-
-
-def _cancel_message_move_task(response: Any) -> ActionResult:
-    return ActionResult(sqs_move_tasks.cancel(response.sqs_backend, response.params))
 
 
 def _correct_backend() -> None:
@@ -150,34 +130,6 @@ def _correct_administration() -> None:
 
     backend.create_queue, backend.set_queue_attributes = create_queue, set_queue_attributes
     backend.purge_queue, backend.delete_queue = purge_queue, delete_queue
-    _correct_visibility_of_standard_queues()
-
-
-def _correct_visibility_of_standard_queues() -> None:
-    """Refuse the handle of a deleted message as AWS does, not as a handle that never was."""
-    backend = models.SQSBackend
-    stock = backend.change_message_visibility
-
-    def change_message_visibility(
-        self: Any, queue_name: str, receipt_handle: str, visibility_timeout: int
-    ) -> None:
-        try:
-            stock(self, queue_name, receipt_handle, visibility_timeout)
-        except ReceiptHandleIsInvalid:
-            if _MOTO_HANDLE.fullmatch(receipt_handle):
-                raise sqs_operations.gone(receipt_handle) from None
-            raise
-
-    def change_message_visibility_batch(self: Any, queue_name: str, entries: list[dict[str, Any]]) -> Any:
-        def change(entry: sqs_operations.Parameters) -> None:
-            seconds = sqs_operations.visibility_timeout(entry.get("VisibilityTimeout") or 0).total_seconds()
-            self.change_message_visibility(queue_name, entry["ReceiptHandle"], int(seconds))
-
-        answer = sqs_operations.each(entries, change)
-        return [one["Id"] for one in answer["Successful"]], answer["Failed"]
-
-    backend.change_message_visibility = change_message_visibility
-    backend.change_message_visibility_batch = change_message_visibility_batch
 
 
 def _send_from_another_service(  # noqa: PLR0917 - moto's signature
@@ -215,7 +167,6 @@ def _correct_queue() -> None:
     ):
         setattr(queue, name, _counted(count, getattr(queue, name)))
     queue.add_message = _add_message
-    queue.attributes = _in_whole_seconds(queue.attributes)
 
 
 def _counted(count: str, original: property) -> property:
@@ -225,17 +176,6 @@ def _counted(count: str, original: property) -> property:
         return original.__get__(queue)
 
     return property(value)
-
-
-def _in_whole_seconds(original: property) -> property:
-    # AWS: CreatedTimestamp and LastModifiedTimestamp are in epoch time in seconds (GetQueueAttributes API page).
-    def attributes(queue: Any) -> dict[str, Any]:
-        return {
-            name: int(value) if name.endswith("Timestamp") else value
-            for name, value in original.__get__(queue).items()
-        }
-
-    return property(attributes)
 
 
 def _add_message(queue: Any, message: Any) -> None:

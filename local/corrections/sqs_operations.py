@@ -232,20 +232,15 @@ def _refusal(error: FifoQueueError, entry: Entry) -> SQSException:
             f"Value {handle} for parameter ReceiptHandle is invalid. Reason: The receipt handle has expired."
         )
     if isinstance(error, MessageGoneError):
-        return gone(handle)
+        return InvalidParameterValue(
+            f"Value {handle} for parameter ReceiptHandle is invalid. Reason: Message does not exist or is not "
+            "available for visibility timeout change."
+        )
     if isinstance(error, MessageNotInFlightError):
         return SQSException("MessageNotInflight", "The message referred to isn't in flight.")
     return InvalidParameterValue(
         f"Value {entry.get('VisibilityTimeout')} for parameter VisibilityTimeout is invalid. Reason: Total "
         f"VisibilityTimeout for the message is beyond the limit [{MAXIMUM_VISIBILITY_TIMEOUT} seconds]"
-    )
-
-
-def gone(handle: str) -> SQSException:
-    """Return the refusal to change the visibility of a deleted message."""
-    return InvalidParameterValue(
-        f"Value {handle} for parameter ReceiptHandle is invalid. Reason: Message does not exist or is not available "
-        "for visibility timeout change."
     )
 
 

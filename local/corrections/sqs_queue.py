@@ -90,8 +90,6 @@ class LocalQueue:
         self._changed = Condition(LOCK)
         self._applied: tuple[Any, ...] = ()
         self.engine = FifoQueue(read_clock, name=queue.queue_arn, handle_prefix=f"{uuid.uuid4().hex}.")
-        self.move_tasks: list[dict[str, Any]] = []
-        self.move_handles: set[str] = set()
         self._tally: Counter[str] = Counter()
         self._past: deque[tuple[float, QueueCounts]] = deque([(0.0, QueueCounts(0, 0, 0))])
 

@@ -1,6 +1,6 @@
 """The promises that the runs of the demo have to keep, each with its limit, its figure and a sentence."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
@@ -73,7 +73,7 @@ def _number(value: float) -> str:
     return f"{value:.3f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
 
 
-_NONE = {
+_SENTENCES = {
     "losses": "Every accepted message is done or in a dead-letter queue.",
     "left_in_queues": "Nothing is left in a lane.",
     "order_violations": "Messages of a group are handled in the order sent.",
@@ -82,29 +82,30 @@ _NONE = {
     "duplicates_handled": "No message is handled again once it is done.",
     "other_violations": "Attempts are counted exactly, no message ends twice, and no more handlers run than there are "
     "slots.",
-}
-_NONE_AWAY = {
+    "poison_dead_lettered": "Each poison message is given up, after exactly max_attempts failed attempts.",
+    "least_backlog_at_live_send": "The backfill had a backlog at each live send, or the figures would mean nothing.",
+    "inversions": "No record starts if a more urgent message has waited longer than the recheck interval and one "
+    "record.",
+    "high_wait_p99_seconds": "{top} waits at most 1.5 times the longest record and 1 second (99 of 100 messages).",
+    "high_wait_ratio": "{top} waits at least 10 times longer without priority (99 of 100 messages).",
+    "total_drain_ratio": "Priority costs at most 15 % of the time in which everything is done.",
+    "away_calls": "While the resource is away, each slot calls it three times and then once after each pause.",
     "away_attempts": "No attempt counts because the resource was away.",
     "away_dead_lettered": "No message is given up because the resource was away.",
     "away_order_violations": "Messages of a group keep their order while the resource is away and once it is back.",
     "away_other_violations": "No message is lost, left in a lane or handled twice because the resource was away.",
+    "away_inversions": "The most urgent messages are tried first while the resource is away, and are first once it is "
+    "back.",
+    "away_first_start_seconds": "Once the resource is back, a message starts within the pause.",
+    "function_calls_per_message": "The function makes at most one call to SQS and DynamoDB for two messages.",
+    "asset_megabytes": "The function's unzipped code is smaller than 20 MB.",
+    "cold_import_milliseconds": "A new process imports the handler in less than half a second.",
 }
-_POISON = "Each poison message is given up, after exactly max_attempts failed attempts."
-_BACKLOG = "The backfill had a backlog at each live send, or the figures would mean nothing."
-_INVERSIONS = (
-    "No record starts if a more urgent message has waited longer than the recheck interval and one record."
+_NONE = (
+    *("losses", "left_in_queues", "order_violations", "healthy_dead_lettered", "unexplained_dead_letters"),
+    *("duplicates_handled", "other_violations"),
 )
-_AWAY_CALLS = "While the resource is away, each slot calls it three times and then once after each pause."
-_AWAY_START = "Once the resource is back, a message starts within the pause."
-_AWAY_INVERSIONS = (
-    "The most urgent messages are tried first while the resource is away, and are first once it is back."
-)
-_WAIT = "{} waits at most 1.5 times the longest record and 1 second (99 of 100 messages)."
-_RATIO = "{} waits at least 10 times longer without priority (99 of 100 messages)."
-_DRAIN = "Priority costs at most 15 % of the time in which everything is done."
-_CALLS = "The function makes at most one call to SQS and DynamoDB for two messages."
-_SIZE = "The function's unzipped code is smaller than 20 MB."
-_IMPORT = "A new process imports the handler in less than half a second."
+_NONE_AWAY = ("away_attempts", "away_dead_lettered", "away_order_violations", "away_other_violations")
 
 
 def judge(
@@ -120,37 +121,44 @@ def judge(
         footprint: of the function's code.
         busy: why times that are too long mean nothing; empty if they do.
     """
+    slots = config.consumer.reserved_concurrency
     made = [promise for name, run in runs.items() for promise in _safety(name, run)]
-    for name, run in runs.items():
-        if name is not RunName.WITHOUT:
-            slots = config.consumer.reserved_concurrency
-            times = (*_urgency(name, run, slots=slots), *_comparison(name, run, runs, customers=customers))
-            made += [
-                *_excused(times, busy),
-                *_outage(name, run, slots=slots),
-                *_excused(_return(name, run, slots=slots), busy),
-            ]
-    first = partial(Promise, run=RunName.MAPPINGS, relation="<=")
-    calls = first(
-        name="function_calls_per_message",
-        value=runs[RunName.MAPPINGS]["function_calls_per_message"],
-        limit=0.5,
-        sentence=_CALLS,
-        not_judged=_no_calls(config, customers),
-    )
-    size, seconds = footprint["asset_megabytes"], footprint["cold_import_milliseconds"]
+    for name in [name for name in runs if name is not RunName.WITHOUT]:
+        made += _priority(name, runs, slots=slots, customers=customers, busy=busy)
+    mapped = partial(_promise, RunName.MAPPINGS, relation="<=")
+    calls, reason = runs[RunName.MAPPINGS]["function_calls_per_message"], _no_calls(config, customers)
     return [
         *made,
         # Before a record that takes longer than the recheck interval, the lanes above are read.
-        *_excused([calls], busy),
-        first(name="asset_megabytes", value=size, limit=20.0, sentence=_SIZE),
-        first(name="cold_import_milliseconds", value=seconds, limit=500.0, sentence=_IMPORT),
+        mapped("function_calls_per_message", calls, limit=0.5, not_judged=reason, busy=busy),
+        mapped("asset_megabytes", footprint["asset_megabytes"], limit=20.0),
+        mapped("cold_import_milliseconds", footprint["cold_import_milliseconds"], limit=500.0),
     ]
 
 
-def _excused(promises: Iterable[Promise], busy: str) -> Iterator[Promise]:
-    # One that was kept needs no excuse.
-    return (one if one.is_kept else replace(one, not_judged=busy) for one in promises)
+def _promise(
+    run: RunName,
+    name: str,
+    value: float | None,
+    *,
+    relation: str = "=",
+    limit: float = 0,
+    top: str = "",
+    not_judged: str = "",
+    busy: str = "",
+) -> Promise:
+    """Return a promise; one that was kept needs no excuse such as a busy machine."""
+    sentence = _SENTENCES[name].format(top=top)
+    made = Promise(
+        run=run,
+        name=name,
+        value=value,
+        relation=relation,
+        limit=limit,
+        sentence=sentence,
+        not_judged=not_judged,
+    )
+    return made if made.is_kept else replace(made, not_judged=busy)
 
 
 def busy_words(load_average: float, *, processors: int) -> str:
@@ -177,105 +185,43 @@ def top_wait(run: Figures) -> float | None:
 
 
 def _safety(name: RunName, run: Figures) -> Iterator[Promise]:
-    for figure, sentence in _NONE.items():
-        yield Promise(run=name, name=figure, value=run[figure], sentence=sentence)
-    given_up, backlog = run["poison_dead_lettered"], run["least_backlog_at_live_send"]
-    yield Promise(
-        run=name, name="poison_dead_lettered", value=given_up, limit=run["poison_sent"], sentence=_POISON
-    )
-    yield Promise(
-        run=name,
-        name="least_backlog_at_live_send",
-        value=backlog,
-        relation=">=",
-        limit=10,
-        sentence=_BACKLOG,
-    )
+    for figure in _NONE:
+        yield _promise(name, figure, run[figure])
+    yield _promise(name, "poison_dead_lettered", run["poison_dead_lettered"], limit=run["poison_sent"])
+    backlog = run["least_backlog_at_live_send"]
+    yield _promise(name, "least_backlog_at_live_send", backlog, relation=">=", limit=10)
 
 
-def _outage(name: RunName, run: Figures, *, slots: int) -> Iterator[Promise]:
-    yield Promise(
-        run=name,
-        name="away_calls",
-        value=run["away_calls"],
-        relation="<=",
-        limit=slots * tries_while_away()[0],
-        sentence=_AWAY_CALLS,
-    )
-    for figure, sentence in _NONE_AWAY.items():
-        yield Promise(run=name, name=figure, value=run[figure], sentence=sentence)
-
-
-def _return(name: RunName, run: Figures, *, slots: int) -> Iterator[Promise]:
-    yield Promise(
-        run=name,
-        name="away_inversions",
-        value=run["away_inversions"],
-        sentence=_AWAY_INVERSIONS,
-        not_judged=_several(slots),
-    )
-    yield Promise(
-        run=name,
-        name="away_first_start_seconds",
-        value=run["away_first_start_seconds"],
-        relation="<=",
-        limit=tries_while_away()[1],
-        sentence=_AWAY_START,
-    )
+def _priority(
+    name: RunName, runs: Mapping[RunName, Figures], *, slots: int, customers: int, busy: str
+) -> Iterator[Promise]:
+    run, without = runs[name], runs.get(RunName.WITHOUT)
+    give = partial(_promise, name, top=top_lane(run))
+    timed = partial(give, busy=busy)
+    alone, several = _one_lane(run), _several(slots)
+    yield timed("inversions", run["inversions"], not_judged=several)
+    wait, longest = top_wait(run), 1.5 * run["longest_record_seconds"] + 1
+    yield timed("high_wait_p99_seconds", wait, relation="<=", limit=longest, not_judged=alone)
+    times = ratio = None
+    reason = "the run without priority was left out"
+    if without:
+        other = top_wait(without)
+        times = other / wait if wait and other is not None else None
+        ratio = run["drain_seconds"] / without["drain_seconds"] if without["drain_seconds"] else None
+        small = f"judged from {DEFAULT_CUSTOMERS} customers on: smaller backfills are over too soon"
+        reason = small if customers < DEFAULT_CUSTOMERS else ""
+    yield timed("high_wait_ratio", times, relation=">=", limit=10.0, not_judged=reason or alone)
+    yield timed("total_drain_ratio", ratio, relation="<=", limit=1.15, not_judged=reason)
+    calls, pause = tries_while_away()
+    yield give("away_calls", run["away_calls"], relation="<=", limit=slots * calls)
+    for figure in _NONE_AWAY:
+        yield give(figure, run[figure])
+    yield timed("away_inversions", run["away_inversions"], not_judged=several)
+    yield timed("away_first_start_seconds", run["away_first_start_seconds"], relation="<=", limit=pause)
 
 
 def _several(slots: int) -> str:
     return f"the promise is one of a single slot, and there are {slots}" if slots > 1 else ""
-
-
-def _urgency(name: RunName, run: Figures, *, slots: int) -> Iterator[Promise]:
-    yield Promise(
-        run=name,
-        name="inversions",
-        value=run["inversions"],
-        sentence=_INVERSIONS,
-        not_judged=_several(slots),
-    )
-    yield Promise(
-        run=name,
-        name="high_wait_p99_seconds",
-        value=top_wait(run),
-        relation="<=",
-        limit=1.5 * run["longest_record_seconds"] + 1,
-        sentence=_WAIT.format(top_lane(run)),
-        not_judged=_one_lane(run),
-    )
-
-
-def _comparison(
-    name: RunName, run: Figures, runs: Mapping[RunName, Figures], *, customers: int
-) -> Iterator[Promise]:
-    times = ratio = None
-    reason = "the run without priority was left out"
-    if without := runs.get(RunName.WITHOUT):
-        mine, other = top_wait(run), top_wait(without)
-        times = other / mine if mine and other is not None else None
-        ratio = run["drain_seconds"] / without["drain_seconds"] if without["drain_seconds"] else None
-        small = f"judged from {DEFAULT_CUSTOMERS} customers on: smaller backfills are over too soon"
-        reason = small if customers < DEFAULT_CUSTOMERS else ""
-    yield Promise(
-        run=name,
-        name="high_wait_ratio",
-        value=times,
-        relation=">=",
-        limit=10.0,
-        sentence=_RATIO.format(top_lane(run)),
-        not_judged=reason or _one_lane(run),
-    )
-    yield Promise(
-        run=name,
-        name="total_drain_ratio",
-        value=ratio,
-        relation="<=",
-        limit=1.15,
-        sentence=_DRAIN,
-        not_judged=reason,
-    )
 
 
 def _one_lane(run: Figures) -> str:

@@ -361,51 +361,6 @@ def test_a_deleted_dead_letter_queue_loses_no_message(corrected):
     assert [delivery.receive_count for delivery in corrected.receive()] == [2]
 
 
-def test_moving_dead_letters_back_starts_their_history_again(corrected):
-    """A move task without a destination returns messages to where they came from, in order."""
-    corrected.configure(max_receive_count=1)
-    sent = {corrected.send(body).message_id for body in ("A1", "A2")}
-    corrected.receive(visibility=0)
-    emptied = corrected.receive()
-    dead_arn = corrected.client.get_queue_attributes(
-        QueueUrl=corrected.dead_url, AttributeNames=["QueueArn"]
-    )["Attributes"]["QueueArn"]
-    corrected.client.start_message_move_task(SourceArn=dead_arn)
-    (task,) = corrected.client.list_message_move_tasks(SourceArn=dead_arn)["Results"]
-    returned = corrected.receive()
-
-    assert emptied == []
-    assert (task["Status"], task["ApproximateNumberOfMessagesMoved"]) == ("COMPLETED", 2)
-    assert [(message.body, message.receive_count) for message in returned] == [("A1", 1), ("A2", 1)]
-    assert not sent & {message.message_id for message in returned}
-
-
-def test_only_dead_letter_queues_can_be_redriven(corrected):
-    """A queue that no other names as its dead-letter queue is refused."""
-    with pytest.raises(ClientError) as refused:
-        corrected.client.start_message_move_task(SourceArn="arn:aws:sqs:eu-central-1:123456789012:queue.fifo")
-
-    assert refused.value.response["Error"]["Code"] == "InvalidParameterValue"
-
-
-@pytest.mark.parametrize(
-    ("is_known", "code"),
-    [(True, "AWS.SimpleQueueService.UnsupportedOperation"), (False, "ResourceNotFoundException")],
-)
-def test_a_move_task_that_has_ended_cannot_be_cancelled(corrected, is_known, code):
-    """A task ends with its start, and another handle is unknown."""
-    corrected.configure(max_receive_count=1)
-    dead_arn = corrected.client.get_queue_attributes(
-        QueueUrl=corrected.dead_url, AttributeNames=["QueueArn"]
-    )["Attributes"]["QueueArn"]
-    handle = corrected.client.start_message_move_task(SourceArn=dead_arn)["TaskHandle"]
-
-    with pytest.raises(ClientError) as refused:
-        corrected.client.cancel_message_move_task(TaskHandle=handle if is_known else "another")
-
-    assert refused.value.response["Error"]["Code"] == code
-
-
 @pytest.mark.parametrize("name", ["typed.fifo", "typed"])
 def test_an_existing_queue_keeps_its_type(corrected, name):
     """FifoQueue with another value is refused, with its own value it changes nothing."""
@@ -421,45 +376,3 @@ def test_an_existing_queue_keeps_its_type(corrected, name):
 
     corrected.client.set_queue_attributes(QueueUrl=url, Attributes={"FifoQueue": str(is_fifo).lower()})
     assert refused.value.response["Error"]["Code"] == "InvalidAttributeValue"
-
-
-@pytest.mark.parametrize("name", ["timed.fifo", "timed"])
-def test_timestamps_of_a_queue_are_whole_seconds(corrected, name):
-    """As decimal digits, which a program reads as an integer."""
-    attributes = {"FifoQueue": "true"} if name.endswith(".fifo") else {}
-    url = corrected.client.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]
-    found = corrected.client.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
-
-    assert found["CreatedTimestamp"].isdecimal()
-    assert found["LastModifiedTimestamp"].isdecimal()
-
-
-@pytest.mark.parametrize("batch", [False, True])
-def test_a_deleted_message_of_a_standard_queue_has_no_visibility_to_change(corrected, batch):
-    """A handle that never was is another error."""
-    client = corrected.client
-    url = client.create_queue(QueueName="standard")["QueueUrl"]
-    for number in range(2):
-        client.send_message(QueueUrl=url, MessageBody=str(number))
-    kept, deleted = (client.receive_message(QueueUrl=url)["Messages"][0]["ReceiptHandle"] for _ in range(2))
-    client.delete_message(QueueUrl=url, ReceiptHandle=deleted)
-
-    codes = []
-    if batch:
-        answer = client.change_message_visibility_batch(
-            QueueUrl=url,
-            Entries=[
-                {"Id": str(number), "ReceiptHandle": handle, "VisibilityTimeout": 60}
-                for number, handle in enumerate([kept, deleted, "never"])
-            ],
-        )
-        assert [one["Id"] for one in answer["Successful"]] == ["0"]
-        codes = [one["Code"] for one in answer["Failed"]]
-    else:
-        client.change_message_visibility(QueueUrl=url, ReceiptHandle=kept, VisibilityTimeout=60)
-        for handle in (deleted, "never"):
-            with pytest.raises(ClientError) as refused:
-                client.change_message_visibility(QueueUrl=url, ReceiptHandle=handle, VisibilityTimeout=60)
-            codes.append(refused.value.response["Error"]["Code"])
-
-    assert codes == ["InvalidParameterValue", "ReceiptHandleIsInvalid"]

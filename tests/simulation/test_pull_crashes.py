@@ -5,6 +5,7 @@ import itertools
 import pytest
 
 from lanes.bell import RETURN_EVERY
+from lanes.testing.fifo.message import MessageState
 from simulator.bodies import data_of
 from simulator.oracle import violations
 from tests.simulation.pulling import COLD_START_AND_CALLS, pulling
@@ -61,8 +62,8 @@ def test_all_slots_are_at_work_again(slots, killed, killed_at):
 def held(lanes):
     """Return the groups of the messages that slots have in hand."""
     store = lanes.queues.live["MAIN"]._store
-    visible = {message.body for message in store.visible_messages()}
-    places = [data_of(message.body)["place"] for message in store.messages() if message.body not in visible]
+    in_hand = [message for message in store.messages() if message.state is not MessageState.VISIBLE]
+    places = [data_of(message.body)["place"] for message in in_hand]
     return [f"g{place - 1}" for place in places]
 
 

@@ -111,28 +111,17 @@ class StoredMessage:
         # AWS: the move to a FIFO dead-letter queue replaces the deduplication id by the message id (developer guide,
         # "Using dead-letter queues").
         """
-        copy = self._copy(message_id=self.message_id, deduplication_id=self.message_id)
+        copy = StoredMessage(
+            message_id=self.message_id,
+            body=self.body,
+            deduplication_id=self.message_id,
+            sequence_number=self.sequence_number,
+            attributes=self.attributes,
+        )
         copy.dead_letter_source = source
         copy.receive_count = self.receive_count
         copy.first_received_at = self.first_received_at
         return copy
-
-    def redriven(self, *, message_id: str) -> "StoredMessage":
-        """
-        Return the message as a move task stores it, with a new id and no receives.
-
-        # AWS: "Redriven messages are considered new messages with a new messageID" (StartMessageMoveTask).
-        """
-        return self._copy(message_id=message_id, deduplication_id=self.deduplication_id)
-
-    def _copy(self, *, message_id: str, deduplication_id: str) -> "StoredMessage":
-        return StoredMessage(
-            message_id=message_id,
-            body=self.body,
-            deduplication_id=deduplication_id,
-            sequence_number=self.sequence_number,
-            attributes=self.attributes,
-        )
 
 
 class MessageGroup:

@@ -269,22 +269,6 @@ class FifoQueue:
         """Accept a message that `source` has handed out too often: visible at once, never a duplicate."""
         self._enter(message.dead_lettered(source=source), message.group_name, self._advance(), delayed=False)
 
-    def move_visible(self, target_of: Callable[[StoredMessage], "FifoQueue | None"]) -> int:
-        """Move every visible message to the queue `target_of` names for it, as a redrive task does."""
-        self._advance()
-        moved = 0
-        for message in self._store.visible_messages():
-            target = target_of(message)
-            if target is not None:
-                self._forget(message)
-                target._take_back(message)  # noqa: SLF001 - another queue of this class
-                moved += 1
-        return moved
-
-    def _take_back(self, message: StoredMessage) -> None:
-        redriven = message.redriven(message_id=self._new_message_id())
-        self._enter(redriven, message.group_name, self._advance(), delayed=False)
-
     def _advance(self) -> float:
         now = self._now = max(self._now, self._clock())
         while (due := self._deadlines.pop_due(now)) is not None:

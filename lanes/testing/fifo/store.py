@@ -98,10 +98,6 @@ class FifoStore:
         """Return the messages in arrival order, in flight or not; scans all messages."""
         return [message for message in self._arrivals if message.state is not MessageState.GONE]
 
-    def visible_messages(self) -> list[StoredMessage]:
-        """Return the visible messages in arrival order, blocked groups included; scans all messages."""
-        return [message for message in self._arrivals if message.state is MessageState.VISIBLE]
-
     def blocked(self) -> int:
         """Return how many messages wait behind one of their group in flight; scans the groups."""
         return sum(group.blocked() for group in self._groups.values() if group.in_flight)
