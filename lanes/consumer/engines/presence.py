@@ -132,7 +132,7 @@ class Peers:
         return sum(record.busy and tenant in (None, record.tenant) for record in self._now(lane))
 
     def in_flight(self, lane: Lane) -> int:
-        """Return how many in-flight records of a lane the peers have, finished a moment ago, or left behind dying."""
+        """Return how many in-flight records of a lane the peers have, just finished, or orphaned by a crash."""
         return sum(record.records for record in self._now(lane, dying=BEYOND))
 
     def _now(self, lane: Lane | None = None, *, dying: float = 0.0) -> Iterator[Presence]:
