@@ -22,7 +22,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, TypedDict
 
 from lanes.body import with_members
-from lanes.message import Message, in_xml
+from lanes.message import Message, identity_of, in_xml
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -138,6 +138,11 @@ class Entry:
     not_before: float | None = None
     is_scheduled: bool = False
     unique_key: str | None = None
+
+    @property
+    def identity(self) -> str:
+        """The identity of its message: see `identity_of`."""
+        return identity_of(self.source, self.kind, self.id)
 
     @property
     def sendable_from(self) -> float:

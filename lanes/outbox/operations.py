@@ -234,7 +234,7 @@ class Operator:
 
         Args:
             settled_for: seconds since publishing, or since the end of a lock, after which a state is inconsistent.
-            seen: returns the ids of the entries that a consumer has finished; None if no consumer records it.
+            seen: returns the identities of the entries that a consumer has finished; None if no consumer records it.
         """
         now = self._clock()
         published = [
@@ -318,5 +318,5 @@ def _unseen(entries: Iterable[Entry], seen: Callable[[Iterable[Entry]], frozense
     rest = iter(entries)
     while batch := list(itertools.islice(rest, CHANGED_AT_ONCE)):
         found = seen(batch)
-        missing += [entry for entry in batch if entry.id not in found]
+        missing += [entry for entry in batch if entry.identity not in found]
     return tuple(missing)

@@ -240,7 +240,8 @@ def test_reconciling_finds_what_does_not_add_up(desk):
     desk.subject.store.settle(marks, owner="relay", now=desk.clock())
     early = desk.operator.reconcile(settled_for=900)
     desk.clock.advance(10_000)
-    late = desk.operator.reconcile(settled_for=900, seen=lambda _: frozenset({"a"}))
+    handled = frozenset({by_id["a"].identity, replace(by_id["b"], kind="other").identity})
+    late = desk.operator.reconcile(settled_for=900, seen=lambda _: handled)
 
     assert (early.unacknowledged, early.unseen, early.dead_locks) == ((), None, ())
     assert [entry.id for entry in late.unacknowledged] == ["a"]

@@ -184,6 +184,7 @@ def test_the_consumers_ledger_tells_what_was_handled(place):
         BillingMode="PAY_PER_REQUEST",
     )
     client.put_item(TableName="ledger", Item={"pk": {"S": "effect#lanes#k#done"}})
-    entries = [place.outbox.prepare("k", None, id=one) for one in ("done", "open")]
+    named = [("k", "done"), ("k", "open"), ("other", "done")]
+    entries = [place.outbox.prepare(kind, None, id=one) for kind, one in named]
 
-    assert ConsumerEffects(table="ledger", client=client)(entries) == {"done"}
+    assert ConsumerEffects(table="ledger", client=client)(entries) == {"lanes#k#done"}

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from lanes.aws.errors import aws_errors
 from lanes.aws.table.items import number_in, text_in
 from lanes.aws.table.ledger import effect_key
-from lanes.message import identity_of
 from lanes.outbox.dynamodb.changes import Change
 from lanes.outbox.dynamodb.item import (
     AUDIT,
@@ -319,12 +318,9 @@ class ConsumerEffects:
         self._client = client
 
     def __call__(self, entries: Iterable[Entry]) -> frozenset[str]:
-        """Return the ids of the entries with a message that was begun or done, within the ledger's retention."""
+        """Return the identities of messages that were begun or done, within the ledger's retention."""
         # The consumer's own key (`Work.effect_id`).
-        keys = {
-            effect_key(identity_of(entry.source, entry.kind, entry.id))["pk"]["S"]: entry.id
-            for entry in entries
-        }
+        keys = {effect_key(entry.identity)["pk"]["S"]: entry.identity for entry in entries}
         found: set[str] = set()
         names = list(keys)
         for start in range(0, len(names), MAX_READ):
