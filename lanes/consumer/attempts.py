@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lanes.consumer import telemetry as report
@@ -287,6 +288,7 @@ class Attempts:
     ) -> Outcome:
         """Return the outcome of one record after its handler's call; `pause` in seconds if its resource is away."""
         if pause is not None:
+            self._note_uncounted(attempt)
             return self.until_back(batch.lane, attempt.record, pause, entry=attempt.before)
         if raised is not None:
             error = _deciding(attempt, raised)
@@ -294,18 +296,25 @@ class Attempts:
             if batch.is_stopped() and not isinstance(error, Retry | DeadLetter):
                 return _uncounted(attempt.before)
             if not is_attempt(error):
+                self._note_uncounted(attempt)
                 return self._early(batch.lane, attempt, error)
             return self._failed(batch.lane, attempt, raised, error)
         # With idempotency the effect says that it is done, before any count is looked at.
         if attempt.is_ahead and not self._settings.idempotency:
-            # Taken back: a failed call may repeat work later, never undo it.
-            entry = attempt.entry
-            done = dataclasses.replace(entry, attempts=entry.attempts - 1, ending=Ending.NONE)
+            # A failed call may repeat work later, never undo it.
+            done = _taken_back(attempt.entry)
             if not self._write(done, attempt.record, problem=Event.SUCCESS_NOT_NOTED):
                 self._write(done, attempt.record, problem=Event.SUCCESS_NOT_NOTED)
         number = attempt.before.attempts + 1
         report.handled(self._telemetry, batch.lane, attempt.record, attempt.work, attempt=number, times=times)
         return DONE
+
+    def _note_uncounted(self, attempt: Attempt) -> None:
+        """Take an attempt that was counted ahead back at once: a later record of its batch may kill the process."""
+        if attempt.is_ahead:
+            entry = _taken_back(attempt.entry)
+            write = partial(self._ledger.write, [entry])
+            report.tried(self._telemetry, Event.RETURN_NOT_NOTED, write, lane=entry.lane, records=1)
 
     def _early(self, lane: Lane, attempt: Attempt, error: BaseException) -> Outcome:
         """Return a record that its handler wants later, without an attempt."""
@@ -383,6 +392,11 @@ def _deciding(attempt: Attempt, raised: BaseException) -> BaseException:
 def _uncounted(entry: Entry, *, to: Lane | None = None) -> Outcome:
     """Return the outcome of a record whose attempt does not count; settlement writes its entry with the yield."""
     return Outcome(ending=Ending.YIELDED, entry=entry, to=to)
+
+
+def _taken_back(entry: Entry) -> Entry:
+    """Return an entry without the attempt that was counted ahead; how the receive ends is not known yet."""
+    return dataclasses.replace(entry, attempts=entry.attempts - 1, ending=Ending.NONE)
 
 
 def _leave_if_over(batch: Batch) -> None:

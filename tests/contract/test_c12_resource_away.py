@@ -17,7 +17,7 @@ from lanes import Consumer, DeadLetter, LanesConfig, Retry, Unavailable
 from lanes.consumer.signals import Yielded
 from lanes.errors import ConfigurationError
 from lanes.metrics import Metric
-from lanes.testing import InMemoryLanes
+from lanes.testing import InMemoryLanes, ProcessKilled
 from lanes.testing.overrides import MemoryPauses
 from simulator.oracle import violations
 from simulator.simulated_lanes import Pattern, SimulatedLanes
@@ -427,6 +427,21 @@ def test_a_message_that_is_early_comes_again_without_an_attempt(engine):
     desk.lanes.assert_handled("pay", attempt=1)
     assert not desk.lanes.journal.failed
     assert desk.lanes.clock.now - began >= 1800
+
+
+@pytest.mark.parametrize("error", [Unavailable(), Retry(counts=False)], ids=["away", "early"])
+def test_it_is_no_attempt_when_a_later_record_of_its_batch_kills_the_process(engine, error):
+    """Its count, which was written ahead, is taken back before the next record starts."""
+    desk = Desk(engine, resources={"pay": "bank", "mail": ""}, idempotency=True, max_attempts=1)
+    desk.errors["pay"] = [error]
+    desk.errors["mail"] = [ProcessKilled()]
+    desk.lanes.producer.send("pay", {})
+    desk.lanes.producer.send("mail", {})
+    desk.lanes.run_until_idle()
+
+    assert desk.calls == {"pay": 2, "mail": 1}
+    desk.lanes.assert_handled("pay", attempt=1)
+    desk.lanes.assert_dead_lettered("mail", reason="attempts exhausted")
 
 
 def test_messages_of_a_batch_handler_say_it_each_for_itself(engine):
