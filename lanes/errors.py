@@ -33,12 +33,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
-class LanesError(Exception):
-    """Root of all errors of this library."""
+class _Portable(Exception):  # noqa: N818 - the base of signals too
+    """An exception that crosses processes, whatever its constructor takes."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Support pickling despite the keyword arguments of the subclasses."""
+        """Support pickling without the arguments of the constructor."""
         return _restore, (type(self), self.args, dict(self.__dict__))
+
+
+class LanesError(_Portable):
+    """Root of all errors of this library."""
 
 
 class ConfigurationError(LanesError):
@@ -209,7 +213,7 @@ class AwsError(LanesError):
         super().__init__(f"{operation}: {code}{': ' if message else ''}{message}")
 
 
-class Retry(Exception):  # noqa: N818 - a signal of the handler, not an error
+class Retry(_Portable):
     """
     Raise it in a handler to retry the record later; the attempt counts as failed, unless you say `counts=False`.
 
@@ -232,7 +236,7 @@ class Retry(Exception):  # noqa: N818 - a signal of the handler, not an error
         super().__init__(reason or "the handler asked for a retry")
 
 
-class Unavailable(Exception):  # noqa: N818 - a signal of the handler, not an error
+class Unavailable(_Portable):
     """
     Raise it in a handler whose resource is away: nothing is wrong with the record, and the attempt does not count.
 
@@ -255,7 +259,7 @@ class Unavailable(Exception):  # noqa: N818 - a signal of the handler, not an er
         super().__init__(reason or "the resource is away")
 
 
-class DeadLetter(Exception):  # noqa: N818 - a signal of the handler, not an error
+class DeadLetter(_Portable):
     """Raise it in a handler to dead-letter the record at once, with this reason."""
 
     # On the class too, for subclasses that do not call this constructor.
@@ -277,7 +281,7 @@ def _checked_delay(name: str, after: object) -> timedelta | None:
     return after
 
 
-def _restore(kind: type[LanesError], args: tuple[Any, ...], fields: dict[str, Any]) -> LanesError:
+def _restore(kind: type[_Portable], args: tuple[Any, ...], fields: dict[str, Any]) -> _Portable:
     error = kind.__new__(kind, *args)
     error.args = args
     error.__dict__.update(fields)

@@ -41,15 +41,33 @@ def test_every_error_is_one_of_ours_and_says_something(error):
     assert str(error)
 
 
-@pytest.mark.parametrize("error", ALL, ids=lambda error: type(error).__name__)
+class TooEarlyError(errors.Retry):
+    """A signal of an application, with a constructor of its own."""
+
+    def __init__(self, *, order):
+        super().__init__(timedelta(minutes=1), f"order {order} is not paid", counts=False)
+
+
+SIGNALS = [
+    errors.Retry(),
+    errors.Retry(timedelta(seconds=3), "busy", counts=False),
+    errors.Unavailable(reason="the bank is closed"),
+    errors.DeadLetter("too old"),
+    TooEarlyError(order=7),
+]
+
+
+@pytest.mark.parametrize("error", [*ALL, *SIGNALS], ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize("trip", [copy.copy, lambda error: pickle.loads(pickle.dumps(error))])  # noqa: S301
 def test_an_error_survives_the_way_between_processes(error, trip):
-    """Workers of other processes report with their fields."""
+    """Workers of other processes report with their fields, and a handler may leave its work to one."""
     arrived = trip(error)
 
     assert type(arrived) is type(error)
     assert str(arrived) == str(error)
     assert vars(arrived).keys() == vars(error).keys()
+    if error in SIGNALS:
+        assert vars(arrived) == vars(error)
 
 
 def test_long_lists_are_cut_in_the_text_and_whole_in_the_fields():
