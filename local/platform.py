@@ -20,10 +20,9 @@ from .deployed import Deployed, DeploymentReader, make_client
 from .event_source_mapping import EventSourceMappingEmulator
 from .function import DeployedFunction, FunctionSettings
 from .function_code import CodeStore
-from .function_log import FunctionLog
 from .installed import ROOT
 from .invocations import InvokeEndpoint
-from .log_delivery import LogDelivery
+from .log_delivery import FunctionLog, LogDelivery
 from .model.queue_mapping import QueueMapping
 from .model.schedule import QueueTarget
 from .polled_queue import SqsQueue

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from .account import ACCOUNT, HOST, REGION, without_aws_settings
-from .callers import ProgramsOnly
-from .calls import CALLS_PATH
+from .callers import CALLS_PATH, ProgramsOnly
 from .invocations import ADDRESS, InvokeRoute
 from .unknowns import QueueUnknowns
 
@@ -156,7 +155,7 @@ def serve(port: int, *options: str, environment: Mapping[str, str] = os.environ)
     )
     from werkzeug.serving import make_server
 
-    from .calls import CallCounter
+    from .callers import CallCounter
     from .corrections import install
     from .corrections.sqs_queue import on_receive, set_unknowns
     from .receives import write_receives

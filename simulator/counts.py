@@ -1,4 +1,4 @@
-"""The queues as the function sees them: counts may be old, wrong, or without blocked messages."""
+"""The queues and the table as the function sees them: counts may be old or wrong, and capacity units are counted."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 from lanes.depth import LaneDepth
 from lanes.testing.fifo.settings import LOOK_AHEAD, GroupOrder
-from lanes.testing.memory import MemoryQueues
+from lanes.testing.memory import MemoryLedger, MemoryQueues
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from random import Random
 
     from lanes.config import LanesConfig
+    from lanes.consumer.ledger import Entry
     from lanes.consumer.records import RawRecord
     from lanes.consumer.settlement import VisibilityChange
     from lanes.testing.calls import Calls
@@ -128,3 +129,43 @@ class ApproximateQueues(MemoryQueues):
 
     def _wrong(self, count: int) -> int:
         return max(0, round(count * (1 + self._unknowns.noise * self._chance.uniform(-1, 1))))
+
+
+class CountedLedger(MemoryLedger):
+    """
+    The table, with its capacity units.
+
+    AWS: a write of up to 1 KB is one unit, two in a transaction, and one more for an index that changes with it; a
+    consistent read of up to 4 KB is one (DynamoDB developer guide, "On-demand capacity mode").
+    """
+
+    def __init__(self, calls: Calls) -> None:
+        super().__init__(calls)
+        self.writes = 0
+        self.reads = 0.0
+
+    def read(self, lane: str, message_ids: Sequence[str]) -> Mapping[str, Entry]:
+        """Return the entries found."""
+        self.reads += len(message_ids)
+        return super().read(lane, message_ids)
+
+    def note(self, entries: Sequence[Entry]) -> None:
+        """Put the entries."""
+        self.writes += sum(1 if entry.park is None else 2 for entry in entries)
+        super().note(entries)
+
+    def amend(self, entries: Sequence[Entry]) -> None:
+        """Put the entries of which no later receive was noted."""
+        self.writes += len(entries)
+        super().amend(entries)
+
+    def unpark(self, entries: Sequence[Entry]) -> bool:
+        """Unpark all or none."""
+        self.writes += 3 * len(entries)
+        return super().unpark(entries)
+
+    def parked(self, lane: str, *, after: float, limit: int | None = None) -> Sequence[Entry]:
+        """Return the parked entries, the first to return first."""
+        found = super().parked(lane, after=after, limit=limit)
+        self.reads += max(1.0, len(found) / 4) / 2
+        return found

@@ -24,11 +24,10 @@ from lanes.testing.stack import deployment_in_memory
 from .bell import SimulatedBell
 from .beside import SimulatedBeside
 from .bodies import KIND, Bodies, data_of
-from .counts import ApproximateQueues
+from .counts import ApproximateQueues, CountedLedger
 from .fault_injection import FaultInjector
 from .function import SimulatedFunction
 from .history import Handled, HandledLog, History
-from .ledger import CountedLedger
 from .mapping import SimulatedMapping
 from .meter import Meter, SlotWatch
 from .parameters import Faults, Unknowns

@@ -21,15 +21,13 @@ from lanes.testing.clock import FakeClock
 from lanes.testing.entry_point import Environment
 from lanes.testing.invocations import Invocations
 from lanes.testing.journal import Journal
-from lanes.testing.later import MemoryLater
-from lanes.testing.mappings import Mappings
+from lanes.testing.mappings import Mappings, Rings
 from lanes.testing.matching import ANYTHING, Criteria
 from lanes.testing.memory import MemoryQueues
 from lanes.testing.pulled import PulledQueues
 from lanes.testing.relays import Relays
-from lanes.testing.rings import Rings
 from lanes.testing.runs import Runs
-from lanes.testing.sender import MemorySender
+from lanes.testing.sender import MemoryLater, MemorySender
 from lanes.testing.stack import LAST_RESORT, MemoryStack
 
 if TYPE_CHECKING:

@@ -10,10 +10,9 @@ if TYPE_CHECKING:
     from lanes.testing.clock import FakeClock
     from lanes.testing.invocations import Invocations
     from lanes.testing.journal import Journal
-    from lanes.testing.later import MemoryLater
-    from lanes.testing.mappings import Mappings
+    from lanes.testing.mappings import Mappings, Rings
     from lanes.testing.relays import Relays
-    from lanes.testing.rings import Rings
+    from lanes.testing.sender import MemoryLater
 
 INVOCATIONS_A_HANDLING = 20
 """Invocations for each handler start, yields and backoffs included, beyond which the run makes no progress."""

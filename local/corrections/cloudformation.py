@@ -15,9 +15,9 @@ from moto.cloudformation import parsing, responses
 from moto.cloudformation.exceptions import CloudFormationError, ValidationError
 from moto.s3.models import s3_backends
 
-from . import mappings, resources, scheduler  # noqa: F401 - moto finds the models of `scheduler` by itself
+from . import mappings, resources
+from .models import RecordedResource
 from .moto_version import check_moto_version
-from .recorded_resource import RecordedResource
 
 _installed: list[bool] = []
 

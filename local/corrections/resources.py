@@ -18,7 +18,7 @@ from moto.dynamodb.models import dynamodb_backends
 from moto.s3.models import s3_backends
 
 from ..model.queue_mapping import without_qualifier
-from . import function_versions
+from .models import install_versions
 
 _FIFO = ".fifo"
 _QUEUE_NAME_LENGTH = 80
@@ -37,7 +37,7 @@ def install() -> None:
     _switch_off_motos_mapping()
     _correct_queues()
     _correct_functions()
-    function_versions.install()
+    install_versions()
     _correct_mappings()
     _correct_tables()
     _correct_parameters()

@@ -34,8 +34,7 @@ from moto.sqs import models, responses
 
 from . import sqs_operations
 from .moto_version import check_moto_version
-from .sqs_attributes import check_attributes, check_new_queue, check_type
-from .sqs_entry import check_content
+from .sqs_checks import check_attributes, check_content, check_new_queue, check_type
 from .sqs_queue import LocalQueue, look_again, read_clock, set_clock
 
 __all__ = ["install", "look_again", "read_clock", "set_clock"]

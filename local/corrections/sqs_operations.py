@@ -35,7 +35,7 @@ from lanes.testing.fifo.errors import (
 )
 from lanes.testing.fifo.message import ReceivedMessage
 
-from .sqs_entry import Entry, check_entry, check_identity, size_of
+from .sqs_checks import Entry, check_entry, check_identity, size_of
 from .sqs_queue import LocalQueue, Payload
 
 _ENTRY_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")

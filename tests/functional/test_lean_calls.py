@@ -21,8 +21,7 @@ from hypothesis import strategies as st
 from lanes.aws.clients import Clients
 from lanes.aws.queues.batch_calls import UNANSWERED, ClientCalls
 from lanes.aws.queues.lean_calls import LeanCalls, open_calls
-from lanes.aws.queues.request_form import FormNotKnownError, batch_body
-from lanes.aws.queues.request_signature import RequestSignature
+from lanes.aws.queues.request_form import FormNotKnownError, RequestSignature, batch_body
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.errors import AwsError

@@ -10,8 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
 from lanes.aws.queues.bell import date_of, sender_bell
-from lanes.aws.queues.lane_queue import LARGEST_BATCH, MOST_ATTRIBUTES, NOTE_ATTRIBUTE, attribute_in_note
-from lanes.depth import LaneDepth
+from lanes.aws.queues.lane_queue import (
+    LARGEST_BATCH,
+    MOST_ATTRIBUTES,
+    NOTE_ATTRIBUTE,
+    attribute_in_note,
+    depth_of,
+)
 from lanes.errors import AwsError
 from lanes.message import CLAIMED_AT, LARGEST_BODY_BYTES
 from lanes.operate.dead_letters.listing import DeadLetteredMessage
@@ -24,6 +29,7 @@ if TYPE_CHECKING:
 
     from lanes.aws.table.audit import RedriveRecords
     from lanes.config.deployment import Deployment
+    from lanes.depth import LaneDepth
 
 NOTE_OVERHEAD = len(NOTE_ATTRIBUTE) + len("String")
 WAIT_SECONDS = 1
@@ -51,16 +57,7 @@ class DeadLetterQueueCalls:
 
     def dead_letters(self, lane: str) -> LaneDepth:
         """Return the counts of a lane's dead-letter queue."""
-        with aws_errors("GetQueueAttributes"):
-            answer = self._client.get_queue_attributes(
-                QueueUrl=self._queues[lane].dead_letter_url,
-                AttributeNames=["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"],
-            )
-        counts = answer.get("Attributes", {})
-        return LaneDepth(
-            backlog=int(counts["ApproximateNumberOfMessages"]),
-            in_flight=int(counts["ApproximateNumberOfMessagesNotVisible"]),
-        )
+        return depth_of(self._client, self._queues[lane].dead_letter_url)
 
     def receive(
         self, lane: str, *, limit: int, hold: timedelta, wait: bool = True

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lanes.aws.errors import aws_errors
 from lanes.aws.queues.dead_letter_queues import DeadLetterQueueCalls
-from lanes.aws.queues.lane_queue import LaneQueueCalls
-from lanes.aws.table.items import INDEX, sortable
+from lanes.aws.queues.lane_queue import LaneQueueCalls, depth_of
+from lanes.aws.table.items import query_pages, sortable
 from lanes.aws.table.override_items import OVERRIDES_KEY, held_groups
 from lanes.depth import LaneDepth
 
@@ -42,16 +42,7 @@ class Depths:
         """Return the counts of the bell's queue; zeros without a bell."""
         if self._bell is None:
             return LaneDepth(backlog=0, in_flight=0)
-        with aws_errors("GetQueueAttributes"):
-            answer = self._sqs.get_queue_attributes(
-                QueueUrl=self._bell,
-                AttributeNames=["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"],
-            )
-        counts = answer["Attributes"]
-        return LaneDepth(
-            backlog=int(counts["ApproximateNumberOfMessages"]),
-            in_flight=int(counts["ApproximateNumberOfMessagesNotVisible"]),
-        )
+        return depth_of(self._sqs, self._bell)
 
     def held_groups(self) -> dict[str, int]:
         """Return the number of held groups of the lanes that have one."""
@@ -61,20 +52,12 @@ class Depths:
 
     def parked(self, lane: str) -> int:
         """Return the number of messages of a lane that are parked now."""
-        count = 0
-        start: dict[str, Any] = {}
-        while True:
-            with aws_errors("Query"):
-                page = self._dynamodb.query(
-                    TableName=self._table,
-                    IndexName=INDEX,
-                    KeyConditionExpression="parked_lane = :lane AND parked_until > :now",
-                    ExpressionAttributeValues={":lane": {"S": lane}, ":now": {"S": sortable(time.time())}},
-                    # AWS: a count is charged like the items that it counts; only the answer is smaller (API_Query).
-                    Select="COUNT",
-                    **start,
-                )
-            count += page["Count"]
-            if "LastEvaluatedKey" not in page:
-                return count
-            start = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
+        pages = query_pages(
+            self._dynamodb,
+            TableName=self._table,
+            KeyConditionExpression="parked_lane = :lane AND parked_until > :now",
+            ExpressionAttributeValues={":lane": {"S": lane}, ":now": {"S": sortable(time.time())}},
+            # AWS: a count is charged like the items that it counts; only the answer is smaller (API_Query).
+            Select="COUNT",
+        )
+        return sum(page["Count"] for page in pages)

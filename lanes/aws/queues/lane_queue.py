@@ -52,27 +52,8 @@ class LaneQueueCalls:
         self._receiver = receiver or client
 
     def depth(self, lane: str) -> LaneDepth:
-        """
-        Return the counts of a lane's queue.
-
-        AWS: the counts are approximate, and may take a minute to settle (API_GetQueueAttributes).
-        """
-        with aws_errors("GetQueueAttributes"):
-            answer = self._client.get_queue_attributes(
-                QueueUrl=self._queues[lane].url,
-                AttributeNames=["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"],
-            )
-        counts = answer.get("Attributes", {})
-        try:
-            return LaneDepth(
-                backlog=int(counts["ApproximateNumberOfMessages"]),
-                in_flight=int(counts["ApproximateNumberOfMessagesNotVisible"]),
-            )
-        except (KeyError, ValueError) as error:
-            # Not knowing is a reason to yield, as after any call that fails.
-            raise AwsError(
-                operation="GetQueueAttributes", code="CountsMissing", message=str(error), retryable=True
-            ) from error
+        """Return the counts of a lane's queue."""
+        return depth_of(self._client, self._queues[lane].url)
 
     def receive(self, lane: str, *, maximum: int, visibility: int, wait: int) -> list[RawRecord]:
         """
@@ -206,6 +187,30 @@ class LaneQueueCalls:
         account, name = self._queues[lane].url.split("/")[-2:]
         meta = self._client.meta
         return f"arn:{meta.partition}:sqs:{meta.region_name}:{account}:{name}"
+
+
+def depth_of(client: SQSClient, url: str) -> LaneDepth:
+    """
+    Return the counts of a queue; raises `AwsError`.
+
+    AWS: the counts are approximate, and may take a minute to settle (API_GetQueueAttributes).
+    """
+    with aws_errors("GetQueueAttributes"):
+        answer = client.get_queue_attributes(
+            QueueUrl=url,
+            AttributeNames=["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"],
+        )
+    counts = answer.get("Attributes", {})
+    try:
+        return LaneDepth(
+            backlog=int(counts["ApproximateNumberOfMessages"]),
+            in_flight=int(counts["ApproximateNumberOfMessagesNotVisible"]),
+        )
+    except (KeyError, ValueError) as error:
+        # Not knowing is a reason to yield, as after any call that fails.
+        raise AwsError(
+            operation="GetQueueAttributes", code="CountsMissing", message=str(error), retryable=True
+        ) from error
 
 
 def attributes_with(note: DeadLetterNote, lane: str, record: RawRecord) -> dict[str, Any]:

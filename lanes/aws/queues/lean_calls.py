@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from mypy_boto3_sqs import SQSClient
 
-    from lanes.aws.queues.request_signature import Credentials
+    from lanes.aws.queues.request_form import Credentials
     from lanes.config.deployment import Deployment
 
 _logger = logging.getLogger(__name__)

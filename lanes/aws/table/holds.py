@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
-from lanes.aws.table.items import INDEX, flag_in, key_parts, number_in, read_items, sortable, text_in
+from lanes.aws.table.items import flag_in, key_parts, number_in, query_pages, read_items, sortable, text_in
 from lanes.aws.table.ledger import number
 from lanes.aws.table.override_items import HELD, OVERRIDES_KEY
 from lanes.errors import AwsError
@@ -45,21 +45,14 @@ class DynamoDBHolds:
 
     def held(self, lane: str | None = None) -> list[Hold]:
         """Return the held groups, those held longest first."""
-        found: list[Hold] = []
-        start: dict[str, Any] = {}
-        while True:
-            with aws_errors("Query"):
-                page = self._client.query(
-                    TableName=self._table,
-                    IndexName=INDEX,
-                    KeyConditionExpression="parked_lane = :partition",
-                    ExpressionAttributeValues={":partition": {"S": PARTITION}},
-                    **start,
-                )
-            found += [_hold(item) for item in page["Items"]]
-            if "LastEvaluatedKey" not in page:
-                return [hold for hold in found if lane in (None, hold.lane)]
-            start = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
+        pages = query_pages(
+            self._client,
+            TableName=self._table,
+            KeyConditionExpression="parked_lane = :partition",
+            ExpressionAttributeValues={":partition": {"S": PARTITION}},
+        )
+        found = [_hold(item) for page in pages for item in page["Items"]]
+        return [hold for hold in found if lane in (None, hold.lane)]
 
     def write(self, before: Hold | None, after: Hold) -> bool:
         """Replace a hold, remove it if it is `ENDED`, or add it; return False if it is not as it was before."""

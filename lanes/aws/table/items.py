@@ -17,7 +17,7 @@ from lanes.aws.errors import aws_errors
 from lanes.errors import AwsError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from mypy_boto3_dynamodb import DynamoDBClient
 
@@ -87,6 +87,18 @@ def write_items(client: DynamoDBClient, table: str, items: Sequence[Any]) -> Non
                 break
         if pending:
             raise AwsError(operation="BatchWriteItem", code="UnprocessedItems", retryable=True)
+
+
+def query_pages(client: DynamoDBClient, **query: Any) -> Iterator[Any]:
+    """Yield the pages of a query of the index, as many as you take; raises `AwsError`."""
+    start: dict[str, Any] = {}
+    while True:
+        with aws_errors("Query"):
+            page = client.query(IndexName=INDEX, **query, **start)
+        yield page
+        if "LastEvaluatedKey" not in page:
+            return
+        start = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
 
 
 def latest_in(

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 from lanes.aws.errors import aws_errors
 from lanes.aws.table.items import (
     CONDITION_FAILED,
-    INDEX,
     flag_in,
     key_parts,
     number_in,
+    query_pages,
     read_items,
     sortable,
     text_in,
@@ -140,20 +140,16 @@ class DynamoDBLedger:
     def parked(self, lane: str, *, after: float, limit: int | None = None) -> list[Entry]:
         """Return the records of a lane that are parked until later than `after`."""
         found: list[Entry] = []
-        start: dict[str, Any] = {}
-        while True:
-            with aws_errors("Query"):
-                page = self._client.query(
-                    TableName=self._table,
-                    IndexName=INDEX,
-                    KeyConditionExpression="parked_lane = :lane AND parked_until > :after",
-                    ExpressionAttributeValues={":lane": {"S": lane}, ":after": {"S": sortable(after)}},
-                    **start,
-                )
+        for page in query_pages(
+            self._client,
+            TableName=self._table,
+            KeyConditionExpression="parked_lane = :lane AND parked_until > :after",
+            ExpressionAttributeValues={":lane": {"S": lane}, ":after": {"S": sortable(after)}},
+        ):
             found += [entry_of(item) for item in page["Items"]]
-            if "LastEvaluatedKey" not in page or (limit is not None and len(found) >= limit):
-                return found[:limit]
-            start = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
+            if limit is not None and len(found) >= limit:
+                break
+        return found[:limit]
 
     def begin_effect(self, effect_id: str, *, owner: str, now: float, until: float) -> Claim:
         """Claim an effect, unless it was done or runs elsewhere."""

@@ -10,15 +10,20 @@ import uuid
 from collections.abc import Callable
 from datetime import timedelta
 
-from lanes.testing.fifo.attempts import Attempts
-from lanes.testing.fifo.deadlines import Deadlines
-from lanes.testing.fifo.deduplication import DeduplicationKey, DeduplicationWindow, deduplication_id_of
 from lanes.testing.fifo.errors import (
     DeduplicationIdMissingError,
     MessageGoneError,
     MessageNotInFlightError,
     ReceiptHandleExpiredError,
     VisibilityTimeoutError,
+)
+from lanes.testing.fifo.memory import (
+    Attempts,
+    Deadlines,
+    DeduplicationKey,
+    DeduplicationWindow,
+    Receipts,
+    deduplication_id_of,
 )
 from lanes.testing.fifo.message import (
     MessageGroup,
@@ -28,7 +33,6 @@ from lanes.testing.fifo.message import (
     SentMessage,
     StoredMessage,
 )
-from lanes.testing.fifo.receipts import Receipts
 from lanes.testing.fifo.settings import MAXIMUM_RECEIVE, MAXIMUM_VISIBILITY, FifoSettings
 from lanes.testing.fifo.store import FifoStore
 
