@@ -135,7 +135,7 @@ def _wanted_by(handler: Callable[..., Any], *, takes_several: bool) -> Any:
         if one is Message or get_origin(one) is Message:
             if takes_several is (item is None):
                 raise TypeError(_wrong_number(handler, parameter.name, takes_several=takes_several))
-            return _meant(next(iter(get_args(one)), None), handler)
+            return _meant(next(iter(get_args(one)), None), handler, is_data=True)
     if unknown:
         # It may be an alias of a message with a type, whose data would arrive without it.
         raise unknown[0]
@@ -172,8 +172,8 @@ def reader_of(wanted: Any, known: dict[Any, Read]) -> Read:
     Raises:
         TypeError: the type can't be read.
     """
-    while hasattr(wanted, "__supertype__"):  # of NewType
-        wanted = wanted.__supertype__
+    while (plain := _behind_name(wanted)) is not None:
+        wanted = plain
     if wanted is Any or wanted is object:
         return lambda value, _where, _problems: value
     try:
@@ -182,6 +182,13 @@ def reader_of(wanted: Any, known: dict[Any, Read]) -> Read:
     except TypeError:  # it can't be hashed
         return _of_pydantic(wanted)
     return _of_form(wanted, known) or _of_class(wanted, known) or _of_pydantic(wanted)
+
+
+def _behind_name(wanted: Any) -> Any:
+    """Return the type behind a `NewType`, or one that is annotated with words alone; None for another type."""
+    if get_origin(wanted) is Annotated and all(isinstance(one, str) for one in wanted.__metadata__):
+        return get_args(wanted)[0]
+    return getattr(wanted, "__supertype__", None)
 
 
 def _of_form(wanted: Any, known: dict[Any, Read]) -> Read | None:
@@ -461,8 +468,12 @@ def _name(wanted: Any) -> str:
     return wanted.__name__ if isinstance(wanted, type) and not get_args(wanted) else str(wanted)
 
 
-def _meant(annotation: Any, handler: Any) -> Any:
-    """Return the type that an annotation stands for: behind text, an alias, Annotated or `| None`."""
+def _meant(annotation: Any, handler: Any, *, is_data: bool = False) -> Any:
+    """
+    Return the type that an annotation stands for: behind text, an alias, Annotated or `| None`.
+
+    The type of data keeps the last two: they say which data fit.
+    """
     while True:
         if isinstance(annotation, ForwardRef):
             annotation = annotation.__forward_arg__
@@ -470,6 +481,8 @@ def _meant(annotation: Any, handler: Any) -> Any:
             annotation = _evaluated(annotation, handler)
         elif (value := _value_of(annotation)) is not None:
             annotation = value
+        elif is_data:
+            return annotation
         elif get_origin(annotation) is Annotated:
             annotation = get_args(annotation)[0]
         elif get_origin(annotation) in (Union, types.UnionType) and _is_optional_message(annotation, handler):

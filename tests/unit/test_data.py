@@ -22,6 +22,7 @@ from lanes import HandlerContext, Message
 from lanes.data import MOST_PROBLEMS, Findings, data_reader, reader_of
 
 CustomerId = NewType("CustomerId", str)
+Amount = Annotated[int, pydantic.Field(gt=0)]
 Some = TypeVar("Some")
 
 
@@ -541,6 +542,33 @@ def test_an_alias_of_a_message_is_read_or_refused(form, name):
     else:
         with pytest.raises(TypeError, match=r" is not defined.*, not under TYPE_CHECKING"):
             data_reader(handler)
+
+
+@pytest.mark.parametrize(
+    ("form", "takes_several"),
+    [
+        (Message[Amount], False),
+        ("Message[Amount]", False),
+        (Annotated[Message[Amount], "an amount"], False),
+        (Message[TypeStatement(lambda: Amount)], False),
+        (list[Message[Amount]], True),
+    ],
+    ids=["plain", "text", "annotated", "type-statement", "several"],
+)
+def test_what_is_annotated_to_the_data_holds_for_it(form, takes_several):
+    """The check of an amount is not lost where it is the whole data."""
+    read_data = data_reader(taking(form), takes_several=takes_several)
+
+    assert read_data(5) == (5, "", 0)
+    assert read_data(-5)[1] == "data: Input should be greater than 0"
+
+
+def test_words_that_are_annotated_to_a_type_change_nothing(monkeypatch):
+    """They are for people."""
+    monkeypatch.setitem(sys.modules, "pydantic", None)
+    read_data = data_reader(taking(Message[Annotated[Customer, "who ordered"]]))
+
+    assert read_data({"id": "c"}) == (Customer(id="c"), "", 0)
 
 
 @pytest.mark.parametrize(
