@@ -362,14 +362,29 @@ class TestBridges:
             with connection.transaction():
                 second = outbox.add(psycopg_transaction(connection), "k", None)
 
+        class Traced(psycopg.AsyncConnection):
+            """A class of an application."""
+
         async def write():
-            async with await psycopg.AsyncConnection.connect(url) as connection:
+            async with await Traced.connect(url) as connection:
                 with pytest.raises(OutboxTransactionError, match="add_async"):
                     outbox.add(psycopg_transaction(connection), "k", None)
                 return await outbox.add_async(psycopg_transaction(connection), "k", None)
 
         third = asyncio.run(write())
         assert committed(postgresql_subject) == [first.id, second.id, third.id]
+
+    def test_a_connection_of_psycopg_may_be_of_a_class_of_the_application(self, outbox):
+        """Whether it is asynchronous is not in its name."""
+
+        class Connection:
+            autocommit = False
+
+            async def commit(self):
+                """Commit nothing."""
+
+        with pytest.raises(OutboxTransactionError, match="add_async"):
+            outbox.add(psycopg_transaction(Connection()), "k", None)
 
     @pytest.mark.parametrize("driver", ["psycopg", "psycopg2"])
     def test_the_rows_of_a_connection_of_psycopg_may_have_any_form(self, postgresql_subject, driver):

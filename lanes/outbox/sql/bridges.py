@@ -12,6 +12,7 @@ Example:
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -116,7 +117,8 @@ def psycopg_transaction(connection: Any) -> Bridge:
 
     A connection with autocommit needs an open `connection.transaction()`.
     """
-    is_async = type(connection).__name__.startswith("Async")
+    # Not by the name of its class: an application may have one of its own.
+    is_async = inspect.iscoroutinefunction(connection.commit)
 
     def run(statement: str, parameters: Any) -> Any:
         cursor = connection.cursor(**_tuples_of(connection))
