@@ -132,7 +132,14 @@ def _wanted_by(handler: Callable[..., Any], *, takes_several: bool) -> Any:
                 unknown.append(error)
             continue
         one = annotation if item is None else item
-        if one is Message or get_origin(one) is Message:
+        form = get_origin(one) or one
+        if isinstance(form, type) and issubclass(form, Message) and form is not Message:
+            name = getattr(handler, "__qualname__", repr(handler))
+            raise TypeError(
+                f"{name} takes {form.__name__}, a class of its own, and gets a Message; annotate {parameter.name} as "
+                "Message[...], with the type of its data"
+            )
+        if form is Message:
             if takes_several is (item is None):
                 raise TypeError(_wrong_number(handler, parameter.name, takes_several=takes_several))
             return _meant(next(iter(get_args(one)), None), handler, is_data=True)

@@ -563,6 +563,17 @@ def test_what_is_annotated_to_the_data_holds_for_it(form, takes_several):
     assert read_data(-5)[1] == "data: Input should be greater than 0"
 
 
+def test_a_class_of_messages_of_its_own_is_refused_at_registration():
+    """The handler would get a message of another class, with data of no type."""
+
+    class OrderMessage(Message[Order]):
+        """With methods of an application."""
+
+    for annotation in (OrderMessage, OrderMessage[Order]):
+        with pytest.raises(TypeError, match=r"takes OrderMessage, .* annotate message as Message\[\.\.\.\]"):
+            data_reader(taking(annotation))
+
+
 def test_words_that_are_annotated_to_a_type_change_nothing(monkeypatch):
     """They are for people."""
     monkeypatch.setitem(sys.modules, "pydantic", None)
