@@ -96,8 +96,6 @@ class Entry:
 
     def cause_of(self, record: RawRecord) -> Cause:
         """Return why `record` was received again."""
-        if record.receive_count <= 1:
-            return Cause.FIRST
         if record.receive_count - 1 != self.noted_receive:
             return Cause.UNKNOWN
         return _CAUSES[self.ending]

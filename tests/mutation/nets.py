@@ -62,13 +62,11 @@ NETS = {
                 "tests/unit/test_data.py",
                 *_units(
                     "corridor",
-                    "outcome",
                     "settlement",
                     "delays",
                     "records",
                     "handlers",
                     "cached_ledger",
-                    "ledger_entries",
                 ),
                 *BATCHES,
                 "tests/contract/test_c4_yield_is_no_failure.py",
@@ -86,7 +84,7 @@ NETS = {
                 for name in ("__init__", "mapped", "backlog", "check", "presence")
             ),
             tests=(
-                *_units("backlog", "backlog_check", "presence", "beside", "mapped_engine"),
+                *_units("backlog", "presence", "beside", "mapped_engine"),
                 *SCHEDULING,
                 "tests/consumer/test_fairness.py",
             ),

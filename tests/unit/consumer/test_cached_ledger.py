@@ -1,17 +1,13 @@
 """The cached ledger: which entries need a read of the table, and the parked records that an environment knows of."""
 
-import dataclasses
-
 import pytest
 
 from lanes.consumer import ledger as module
 from lanes.consumer.ledger import INDEX_LAG, TRUSTED, CachedLedger, Cause, Ending, Entry, Park
-from lanes.errors import AwsError
 from lanes.testing.calls import Calls
 from lanes.testing.clock import START as NOW
 from lanes.testing.clock import FakeClock
 from lanes.testing.memory import MemoryLedger
-from tests.support.memory import aws_error
 from tests.support.records import record_with
 
 FIRST = 1_800_000_000.0  # of `record_with`
@@ -70,99 +66,6 @@ def environment():
     return Environment()
 
 
-def test_a_first_receive_costs_no_call(environment):
-    """Its entry is new, with SQS's stamp."""
-    assert environment.receive("m", 1) == Entry(lane="MAIN", message_id="m", first_received_at=FIRST)
-    assert environment.calls == []
-
-
-def test_an_entry_of_its_own_last_receive_needs_no_read(environment):
-    """No other environment had the record in between."""
-    environment.cache.write([noted("m", 4, attempts=2)])
-    assert environment.calls == ["PutItem"]
-
-    entry = environment.receive("m", 5)
-
-    assert (entry.attempts, entry.suspect) == (2, False)
-    assert environment.calls == []
-
-
-def test_any_other_entry_is_read(environment):
-    """A peer had the record at receive 5, and wrote that."""
-    environment.cache.write([noted("m", 4, attempts=2)])
-    environment.peers_note(noted("m", 5, attempts=3))
-
-    assert environment.receive("m", 6).attempts == 3
-    assert environment.calls == ["BatchGetItem"]
-
-
-def test_a_known_entry_serves_one_receive(environment):
-    """If nothing is written for that one, the next is unexplained."""
-    environment.cache.write([noted("m", 1)])
-    environment.receive("m", 2)
-    environment.table.calls.log.clear()
-
-    assert environment.receive("m", 3).suspect
-    assert environment.calls == ["BatchGetItem"]
-
-
-def test_only_the_missing_entries_of_a_batch_are_read(environment):
-    """In one call, and only those of records received before."""
-    environment.cache.write([noted("own", 1)])
-    environment.peers_note(noted("theirs", 1, attempts=1))
-    asked = []
-    read = environment.table.read
-    environment.table.read = lambda lane, ids: asked.append((lane, list(ids))) or read(lane, ids)
-    records = [
-        record_with("first"),
-        *(record_with(name, receive_count=2) for name in ("own", "theirs", "unknown")),
-    ]
-
-    entries = environment.cache.entries_of("MAIN", records)
-
-    assert asked == [("MAIN", ["theirs", "unknown"])]
-    assert list(entries) == ["first", "own", "theirs", "unknown"]
-    assert {name for name, entry in entries.items() if entry.suspect} == {"unknown"}
-
-
-def test_the_same_id_in_another_lane_is_another_message(environment):
-    """The key has both."""
-    environment.cache.write([noted("m", 1, attempts=4)])
-
-    assert environment.receive("m", 2, lane="HIGH").attempts == 0
-
-
-def test_a_redriven_message_starts_again(environment):
-    """Its cached entry is of an earlier stay in the queue."""
-    environment.cache.write([noted("m", 1, attempts=4, given_up="not wanted")])
-
-    entry = environment.receive("m", 2, first_received_at=FIRST + 60)
-
-    assert (entry.attempts, entry.given_up, entry.first_received_at) == (0, "", FIRST + 60)
-
-
-def test_a_failed_read_is_repeated_once(environment):
-    """A second failure is the caller's."""
-    environment.peers_note(noted("m", 1, attempts=1))
-    environment.table.calls.break_if = lambda _operation, position: None if position else aws_error()
-
-    assert environment.receive("m", 2).attempts == 1
-
-    environment.table.calls.break_if = lambda _operation, _position: aws_error()
-    with pytest.raises(AwsError):
-        environment.receive("m", 2)
-
-
-def test_an_entry_that_could_not_be_written_is_known_all_the_same(environment):
-    """The record is parked, whether the table has it or not."""
-    environment.table.calls.break_if = lambda _operation, _position: aws_error()
-    with pytest.raises(AwsError):
-        environment.cache.write([dataclasses.replace(parked("m", NOW + 9), attempts=2)])
-
-    assert environment.parked() == {"m"}
-    assert environment.receive("m", 2).attempts == 2
-
-
 def test_the_oldest_entries_are_forgotten_first(environment, monkeypatch):
     """An environment lives for hours; written again is young again."""
     monkeypatch.setattr(module, "MOST_CACHED", 3)
@@ -189,17 +92,6 @@ def test_a_forgotten_entry_is_asked_of_the_table(environment, monkeypatch):
     assert environment.calls == []
     assert not environment.cache.unpark(entries[:1])
     assert environment.calls
-
-
-def test_a_parked_record_is_known_until_its_parking_ends(environment):
-    """By lane; no message says when it does."""
-    environment.cache.write([parked("a", NOW + 5), parked("b", NOW + 9), parked("c", NOW + 9, lane="MEDIUM")])
-
-    assert (environment.parked(), environment.parked("MEDIUM")) == ({"a", "b"}, {"c"})
-    environment.clock.advance(5)
-    assert environment.parked() == {"b"}
-    environment.clock.advance(4)
-    assert environment.parked() == set()
 
 
 def test_a_record_that_was_received_or_written_again_is_parked_no_more(environment):
@@ -248,20 +140,6 @@ def test_a_reading_serves_for_a_while(environment, alone, age):
     assert calls_for("MAIN") == ["Query"]
 
 
-def test_a_failed_reading_changes_nothing(environment):
-    """And the next one is made."""
-    environment.cache.write([parked("own", NOW + 50)])
-    environment.table.calls.break_if = lambda _operation, _position: aws_error()
-    with pytest.raises(AwsError):
-        environment.cache.read_parked("MAIN")
-    environment.table.calls.break_if = lambda _operation, _position: None
-    environment.peers_note(parked("theirs", NOW + 50))
-
-    environment.cache.read_parked("MAIN")
-
-    assert environment.parked() == {"own", "theirs"}
-
-
 def test_a_batch_that_the_limit_may_have_cut_is_left_out(environment):
     """Half a batch would leave its groups blocked; a single batch is taken as far as it was read."""
     environment.peers_note(*(parked(f"a{n}", NOW + 50, batch="a") for n in range(3)))
@@ -278,21 +156,6 @@ def test_a_batch_that_the_limit_may_have_cut_is_left_out(environment):
     environment.cache.expire_parked("MAIN")
     environment.cache.read_parked("MAIN", limit=2)
     assert environment.parked() == {"a0", "a1"}
-
-
-def test_records_are_unparked_once(environment):
-    """Whoever comes second changes none, and knows no longer of any of them."""
-    entries = [parked("a", NOW + 5), parked("b", NOW + 5)]
-    peer = CachedLedger(environment.table, clock=environment.clock)
-    environment.cache.write(entries)
-    peer.read_parked("MAIN")
-
-    assert peer.unpark(entries[:1])
-    assert not environment.cache.unpark(entries)
-
-    assert environment.parked() == set()
-    assert {entry.message_id for entry in peer.parked("MAIN")} == {"b"}
-    assert environment.table.entries["MAIN", "b"].park is Park.YIELD
 
 
 def test_a_reading_is_made_again_after_another_environment_was_faster(environment):
@@ -324,26 +187,3 @@ def test_a_limited_reading_is_made_again_once_its_entries_are_woken(environment)
     environment.table.calls.log.clear()
     environment.cache.read_parked("MAIN", limit=4)
     assert environment.calls == []
-
-
-def test_a_reading_is_made_again_if_a_peer_may_have_parked_records_after_it(environment):
-    """A later one serves."""
-    environment.cache.read_parked("MAIN")
-    environment.cache.read_parked("MAIN")
-    assert environment.calls == ["Query"]
-
-    environment.cache.expire_parked("MAIN")
-    environment.cache.read_parked("MAIN")
-    assert environment.calls == ["Query"]
-
-
-def test_records_stay_known_as_parked_if_they_can_not_be_unparked(environment):
-    """The table says so still."""
-    entries = [parked("a", NOW + 5)]
-    environment.cache.write(entries)
-    environment.table.calls.break_if = lambda _operation, _position: aws_error()
-
-    with pytest.raises(AwsError):
-        environment.cache.unpark(entries)
-
-    assert environment.parked() == {"a"}

@@ -1,8 +1,8 @@
 """
 The corridor with a second engine's turn: what `lanes.consumer.engines` asks of an engine, and what it may rely on.
 
-The turn here reads no queue: it yields at a given record, serves given records from the reserve, and lets handlers
-leave at their checkpoints when it is told to.
+The turn here reads no queue: it serves given records from the reserve, and lets handlers leave at their checkpoints
+when it is told to.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from lanes import Message
 from lanes.config import LanesConfig
@@ -26,7 +24,6 @@ from lanes.consumer.ledger import CachedLedger, Ending
 from lanes.consumer.outcome import Delays, Outcome, Reason
 from lanes.consumer.records import SETTLING, Batch
 from lanes.consumer.settlement import Settlement
-from lanes.errors import DeadLetter
 from lanes.testing.calls import Calls
 from lanes.testing.clock import FakeClock
 from lanes.testing.memory import MemoryLedger
@@ -50,26 +47,23 @@ class FakeTurn:
     """
     The turn of an engine that knows by itself when to yield.
 
-    `yields_at` is the id of the record before which the rest yields, `reserve` has the ids that are served from the
-    reserve, and `leaves` is the lane for which a handler leaves at its checkpoint.
+    `reserve` has the ids that are served from the reserve, and `leaves` is the lane for which a handler leaves at its
+    checkpoint.
     """
 
     def __init__(
         self,
         *,
-        yields_at: str = "",
         reserve: Sequence[str] = (),
         leaves: Lane | None = None,
         may_yield: bool = True,
         ages: bool = False,
     ) -> None:
-        self.yields_at = yields_at
         self.reserve = reserve
         self.leaves = leaves
         self.may_yield = may_yield
         self.ages = ages
-        self.asked: list[tuple[str, bool]] = []
-        self.expected: list[float] = []
+        self.asked: list[str] = []
         self.charged: list[float] = []
         self.closed: list[Outcomes] = []
         self.keep_invisible: Callable[[], Sequence[str]] = list
@@ -81,10 +75,7 @@ class FakeTurn:
         self, rest: Sequence[RawRecord], call: Call, *, expected: float, has_worked: bool
     ) -> Proceed | Outcome:
         first = rest[0].message_id
-        self.asked.append((first, has_worked))
-        self.expected.append(expected)
-        if first == self.yields_at:
-            return self.yielded(rest, to=HIGH)
+        self.asked.append(first)
         return Proceed(
             reserve=self if first in self.reserve else None, may_yield=self.may_yield, ages=self.ages
         )
@@ -103,24 +94,19 @@ class FakeTurn:
 
 
 class Queues:
-    """Queues that refuse the changes of given records, and break when they are told to."""
+    """Queues that break when they are told to."""
 
     def __init__(self) -> None:
-        self.refused: list[str] = []
-        self.extended: list[str] = []
-        self.dead: list[str] = []
         self.error: BaseException | None = None
 
     def change_visibility(self, lane, changes):
         if self.error:
             raise self.error
-        self.extended += [change.message_id for change in changes]
-        return self.refused
+        return []
 
     def dead_letter(self, lane, record, note):
         if self.error:
             raise self.error
-        self.dead.append(record.message_id)
 
     def remove(self, lane, record):
         """Do nothing."""
@@ -209,41 +195,8 @@ def fail(_context):
     raise ValueError("not today")
 
 
-def give_up(_context):
-    raise DeadLetter("not wanted")
-
-
 def leave(context):
     context.checkpoint()
-
-
-def test_records_are_decided_and_handled_in_their_order():
-    """Each one is asked about right before it, and the turn learns whether the batch has finished any."""
-    environment, turn = Environment(), FakeTurn()
-
-    found = environment.run(turn, "a1", "b1", "a2")
-
-    assert environment.started == ["a1", "b1", "a2"]
-    assert turn.asked == [("a1", False), ("b1", True), ("a2", True)]
-    assert turn.expected == [0.0, pytest.approx(0.1), pytest.approx(0.1)]
-    assert set(endings(found).values()) == {Ending.DONE}
-    assert turn.charged == []
-
-
-def test_the_rest_yields_together_with_the_outcome_of_the_turn():
-    """Finished records stay finished, and nothing after the first that yields is asked about."""
-    environment, turn = Environment(), FakeTurn(yields_at="b1")
-
-    found = environment.run(turn, "a1", "b1", "a2", "c1")
-
-    assert environment.started == ["a1"]
-    assert [name for name, _ in turn.asked] == ["a1", "b1"]
-    assert found["a1"].ending is Ending.DONE
-    for name in ("b1", "a2", "c1"):
-        assert (found[name].ending, found[name].delay, found[name].wakeable) == (Ending.YIELDED, PARKED, True)
-        assert found[name].entry.message_id == name
-    (event,) = environment.telemetry.named("batch_yielded")
-    assert (event["to_lane"], event["records"]) == ("HIGH", 3)
 
 
 def test_a_record_behind_one_that_stays_is_not_asked_about():
@@ -254,7 +207,7 @@ def test_a_record_behind_one_that_stays_is_not_asked_about():
     found = environment.run(turn, "a1", "a2", "b1", "a3")
 
     assert environment.started == ["a1", "b1"]
-    assert [name for name, _ in turn.asked] == ["a1", "b1"]
+    assert turn.asked == ["a1", "b1"]
     assert endings(found) == {
         "a1": Ending.FAILED,
         "a2": Ending.RETURNED,
@@ -272,19 +225,6 @@ def test_a_record_served_from_the_reserve_is_charged_with_its_time():
     environment.run(turn, "a1", "b1", "c1")
 
     assert turn.charged == [pytest.approx(0.1), pytest.approx(0.1)]
-
-
-def test_a_handler_leaves_at_its_checkpoint_and_the_rest_with_it():
-    """Its attempt does not count, and the turn's outcome names the lane with priority."""
-    environment, turn = Environment(), FakeTurn(leaves=HIGH)
-    environment.does["b1"] = leave
-
-    found = environment.run(turn, "a1", "b1", "c1")
-
-    assert environment.started == ["a1", "b1"]
-    assert endings(found) == {"a1": Ending.DONE, "b1": Ending.YIELDED, "c1": Ending.YIELDED}
-    assert {found[name].to for name in ("b1", "c1")} == {HIGH}
-    assert found["b1"].entry.attempts == 0
 
 
 def test_a_written_attempt_is_taken_back_at_a_checkpoint():
@@ -320,7 +260,6 @@ def test_a_written_attempt_is_taken_back_after_success(failing, left):
     assert len(environment.telemetry.problems) == failing
 
 
-@pytest.mark.parametrize("turn", [FakeTurn(), FakeTurn(leaves=HIGH, may_yield=False)])
 class Waits(Interception):
     """Uses up the invocation's time before an attempt, as a pause for a rate may."""
 
@@ -349,15 +288,6 @@ def test_no_attempt_is_counted_for_a_record_that_does_not_start(leaves):
     assert [entry for entry in written if entry.attempts] == []
 
 
-@pytest.mark.parametrize("turn", [FakeTurn(), FakeTurn(leaves=HIGH, may_yield=False)])
-def test_a_checkpoint_lets_a_handler_go_on(turn):
-    """No lane has priority, or the turn said that this record may not yield."""
-    environment = Environment()
-    environment.does["a1"] = leave
-
-    assert environment.run(turn, "a1")["a1"].ending is Ending.DONE
-
-
 def test_a_checkpoint_leaves_when_the_time_is_nearly_over():
     """Also where the record may not yield; then nothing has priority over it, and it returns for time."""
     environment, turn = Environment(seconds=10), FakeTurn(may_yield=False)
@@ -367,7 +297,7 @@ def test_a_checkpoint_leaves_when_the_time_is_nearly_over():
     found = environment.run(turn, "a1", "b1")
 
     assert {outcome.reason for outcome in found.values()} == {Reason.TIME}
-    assert [name for name, _ in turn.asked] == ["a1"]
+    assert turn.asked == ["a1"]
 
 
 def test_a_record_that_does_not_fit_into_the_time_is_not_asked_about():
@@ -377,49 +307,8 @@ def test_a_record_that_does_not_fit_into_the_time_is_not_asked_about():
 
     found = environment.run(turn, "a1", "b1", "c1")
 
-    assert [name for name, _ in turn.asked] == ["a1"]
+    assert turn.asked == ["a1"]
     assert {found[name].reason for name in ("b1", "c1")} == {Reason.TIME}
-
-
-def test_a_record_that_another_invocation_may_have_is_left_alone_with_its_group():
-    """Its visibility could not be extended."""
-    environment, turn = Environment(), FakeTurn()
-    environment.queues.refused = ["a1"]
-
-    found = environment.run(turn, "a1", "a2", "b1", receive_count=2)
-
-    assert environment.started == ["b1"]
-    assert (found["a1"].is_kept, found["a2"].is_kept) == (True, True)
-    assert "a1" not in {record.message_id for record, _ in turn.closed[0].to_settle(0.0)}
-
-
-def test_a_dead_letter_is_sent_before_the_next_record():
-    """It leaves the lane, so its group goes on."""
-    environment, turn = Environment(), FakeTurn()
-    environment.does["a1"] = give_up
-
-    found = environment.run(turn, "a1", "a2")
-
-    assert environment.queues.dead == ["a1"]
-    assert endings(found) == {"a1": Ending.DEAD_LETTERED, "a2": Ending.DONE}
-
-
-@pytest.mark.parametrize("operation", ["BatchGetItem", "visibility"])
-def test_a_batch_that_can_not_be_prepared_is_returned_as_a_whole(operation):
-    """Nothing is asked and nothing runs, and the turn is closed all the same."""
-    environment, turn = Environment(), FakeTurn()
-    if operation == "visibility":
-        environment.queues.error = aws_error()
-    else:
-        environment.table.calls.break_if = lambda _operation, _position: aws_error()
-
-    found = environment.run(turn, "a1", "b1", receive_count=2)
-
-    assert (environment.started, turn.asked) == ([], [])
-    assert {(outcome.ending, outcome.reason) for outcome in found.values()} == {
-        (Ending.RETURNED, Reason.UNPREPARED)
-    }
-    assert all(outcome.delay for outcome in found.values())
 
 
 class Broken:
@@ -511,37 +400,3 @@ def test_the_turn_is_closed_when_the_process_is_interrupted(step):
     (outcomes,) = turn.closed
     for record, outcome in outcomes:
         assert outcome.is_kept or record.message_id in environment.started
-
-
-@given(
-    names=st.lists(
-        st.tuples(st.sampled_from("abc"), st.sampled_from(["done", "fail", "dead", "leave"])), max_size=8
-    ),
-    yields_at=st.integers(0, 9),
-    lost=st.sets(st.integers(0, 7)),
-)
-def test_order_holds_within_groups_whatever_becomes_of_each_record(names, yields_at, lost):
-    """No record starts once an earlier one of its group stays; every record is answered."""
-    does = {"fail": fail, "dead": give_up, "leave": leave}
-    environment, turn = Environment(), FakeTurn(yields_at=f"#{yields_at}", leaves=HIGH)
-    named = [f"{group}{position}" for position, (group, _) in enumerate(names)]
-    environment.does = {
-        name: does[what] for name, (_, what) in zip(named, names, strict=True) if what in does
-    }
-    turn.yields_at = named[yields_at] if yields_at < len(named) else ""
-    environment.queues.refused = [named[position] for position in lost if position < len(named)]
-    if not named:
-        return
-
-    found = environment.run(turn, *named, receive_count=2)
-
-    assert list(found) == named
-    staying = set()
-    for name, outcome in found.items():
-        if outcome.is_kept:
-            staying.add(name[0])
-        else:
-            assert name[0] not in staying, f"{name} passed an earlier one of its group"
-            assert name in environment.started
-    assert environment.started == [name for name in named if name in environment.started]
-    assert not {*environment.queues.refused} & {*environment.started}

@@ -1,13 +1,11 @@
 """Peers: what one environment publishes, and how it counts the others."""
 
-import dataclasses
-
 import pytest
 
 from lanes.config import LanesConfig
 from lanes.consumer.engines.backlog import UNDELETED
 from lanes.consumer.engines.presence import Peers, Presence
-from lanes.consumer.records import BEYOND, Batch
+from lanes.consumer.records import Batch
 from lanes.testing.calls import Calls
 from lanes.testing.clock import START as NOW
 from lanes.testing.clock import FakeClock
@@ -71,25 +69,6 @@ def test_an_environment_publishes_when_it_acquires_and_releases_its_slot(environ
     )
 
 
-def test_the_tenant_is_published_only_for_lanes_that_share(environment):
-    """Elsewhere no peer would ask for it."""
-    environment.peers.acquire(environment.batch(HIGH))
-
-    assert environment.slots.records["me"].tenant == ""
-
-
-def test_alone_nothing_is_published_or_read():
-    """There is no peer to read it."""
-    environment = Environment(alone=True)
-
-    environment.peers.acquire(environment.batch())
-    environment.peers.release(environment.batch(), finished=2)
-    environment.peers.refresh()
-
-    assert environment.peers.alone
-    assert environment.slots.calls.log == []
-
-
 def test_peers_are_counted_while_their_records_mean_something(environment):
     """Busy ones for slots, all of them for records in flight, by lane."""
     gone_at = NOW + UNDELETED
@@ -115,24 +94,6 @@ def test_peers_are_counted_while_their_records_mean_something(environment):
     assert (peers.free_slots(), peers.in_flight(HIGH)) == (3, 10)
 
 
-def test_what_a_peer_left_behind_counts_until_it_returns(environment):
-    """Its slot is free after its deadline, and its records do not wait for one."""
-    environment.see(peer("a"), peer("b", records=3, busy=False))
-    peers = environment.peers
-
-    environment.clock.now = NOW + 30
-    assert (peers.free_slots(), peers.busy(HIGH), peers.in_flight(HIGH)) == (3, 0, 10)
-    environment.clock.now = NOW + 30 + BEYOND
-    assert peers.in_flight(HIGH) == 0
-
-
-def test_free_slots_are_never_negative(environment):
-    """A record may outlive its environment, which Lambda replaced."""
-    environment.see(*(peer(f"p{number}") for number in range(9)))
-
-    assert environment.peers.free_slots() == 0
-
-
 def test_the_leaving_write_publishes_until_when_records_are_parked(environment):
     """Not a later one: the peer that ends next may be the last that can wake them. Only a later time is news."""
     asked = []
@@ -149,10 +110,3 @@ def test_the_leaving_write_publishes_until_when_records_are_parked(environment):
 
     assert asked == [{}, {"MAIN": NOW + 9}, {}, {"MAIN": NOW + 12}, {}]
     assert environment.peers.seen.parked_until == {"MAIN": NOW + 12}
-
-
-def test_a_snapshot_leaves_out_the_environment_that_asks(environment):
-    """Its own record may be of its invocation before."""
-    environment.see(dataclasses.replace(peer("a"), environment="me"))
-
-    assert environment.peers.seen.peers == ()

@@ -15,7 +15,6 @@ from lanes.errors import AwsError
 from lanes.testing.calls import Calls
 from lanes.testing.memory import MemoryLedger
 from lanes.testing.silence import Silence
-from tests.support.memory import aws_error
 from tests.support.records import record_with
 
 LANE = Lane(name="MAIN")
@@ -39,10 +38,7 @@ class Visibility:
 
     def change_visibility(self, lane, changes):
         self.asked.append([(change.message_id, change.seconds) for change in changes])
-        answer = self.answers.pop(0) if self.answers else []
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+        return self.answers.pop(0) if self.answers else []
 
 
 def settle(visibility, items, ledger=None):
@@ -89,25 +85,6 @@ def test_all_records_of_a_group_return_together(given_items):
         assert outcome.wakeable == all(other.wakeable for other in mine)
 
 
-@given(items)
-def test_a_group_is_settled_with_one_delay(given_items):
-    """In its visibility and in its entries: an earlier record that returned later would be overtaken."""
-    visibility = Visibility()
-    unique = list({record.message_id: (record, outcome) for record, outcome in given_items}.values())
-    found = settle(visibility, unique)
-
-    groups = {record.message_id: record.group for record, _ in unique}
-    longest = {
-        group: max(outcome.delay for record, outcome in unique if record.group == group)
-        for group in groups.values()
-    }
-    asked = [one for call in visibility.asked for one in call]
-    assert dict(asked) == {message_id: longest[group] for message_id, group in groups.items()}
-    assert {
-        message_id: entry.parked_until - NOW if entry.park else 0 for message_id, entry in found.items()
-    } == dict(asked)
-
-
 def test_each_reason_is_noted():
     """A yield and a return are counted, a failure was counted by its attempt."""
     found = settle(
@@ -128,33 +105,6 @@ def test_each_reason_is_noted():
     assert {entry.noted_receive for entry in found.values()} == {4}
 
 
-def test_a_yield_may_be_woken_and_a_backoff_may_not():
-    """Only what may be woken keeps its receipt."""
-    found = settle(
-        Visibility(), [returned("yielded", group="a"), returned("rests", group="b", wakeable=False)]
-    )
-
-    assert (found["yielded"].park, found["yielded"].receipt_handle) == (Park.YIELD, "handle-yielded")
-    assert (found["rests"].park, found["rests"].receipt_handle) == (Park.REST, "")
-    assert {entry.parked_until for entry in found.values()} == {NOW + 10}
-
-
-def test_what_returns_at_once_is_not_parked():
-    """It waits from now on."""
-    found = settle(Visibility(), [returned("m", ending=Ending.RETURNED, delay=0)])
-
-    assert (found["m"].park, found["m"].parked_until) == (None, 0.0)
-
-
-def test_refused_changes_are_asked_for_once_more():
-    """And only those."""
-    visibility = Visibility(["b"], [])
-    found = settle(visibility, [returned("a", group="a"), returned("b", group="b")])
-
-    assert visibility.asked == [[("a", 10), ("b", 10)], [("b", 10)]]
-    assert {entry.park for entry in found.values()} == {Park.YIELD}
-
-
 def test_what_stays_refused_rests_until_its_visibility_ends():
     """At the latest a whole timeout from now; its receipt is no good any more."""
     found = settle(Visibility(["b"], ["b"]), [returned("a", group="a"), returned("b", group="b")])
@@ -164,14 +114,6 @@ def test_what_stays_refused_rests_until_its_visibility_ends():
     assert found["a"].park is Park.YIELD
 
 
-def test_a_failed_call_is_made_once_more():
-    """For all of them."""
-    visibility = Visibility(aws_error(), [])
-
-    assert settle(visibility, [returned("a")])["a"].park is Park.YIELD
-    assert len(visibility.asked) == 2
-
-
 def test_records_without_an_entry_are_not_noted():
     """The ledger could not be read, so it must not be overwritten blindly."""
     ledger = MemoryLedger(Calls())
@@ -179,16 +121,6 @@ def test_records_without_an_entry_are_not_noted():
     assert settle(Visibility(), [returned("a", noted=False)], ledger) == {}
     assert ledger.entries == {}
     assert ledger.calls.log == []
-
-
-def test_a_note_that_fails_is_written_once_more():
-    """And no more often than that: who yields is quick."""
-    ledger = MemoryLedger(Calls())
-    ledger.calls.break_if = lambda _operation, _position: aws_error()
-
-    settle(Visibility(), [returned("a"), returned("b")], ledger)
-
-    assert ledger.calls.log == ["BatchWriteItem"] * 2
 
 
 @pytest.mark.parametrize(
@@ -204,3 +136,11 @@ def test_records_return_once_a_note_without_an_answer_can_land_no_more(names, de
 
     assert visibility.asked == [[(name, delay) for name in names]]
     assert {entry.park for entry in ledger.read("MAIN", names).values()} == {park}
+
+
+def test_a_delay_that_began_before_the_settlement_is_shorter_then():
+    """Rounded down, not late for the moment at which it ends, but not to nothing before that."""
+    outcome = Outcome(delay=8, since=100.0)
+
+    assert [outcome.at(now).delay for now in (100.0, 101.5, 107.5, 108.0, 200.0)] == [8, 6, 1, 0, 0]
+    assert Outcome(delay=8).at(200.0).delay == 8
