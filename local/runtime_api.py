@@ -44,7 +44,6 @@ class RuntimeRequest:
     call: RuntimeCall
     body: bytes
     connection: socket.socket
-    request_id: str = ""
 
     def reply(self, status: str, body: bytes = _ACCEPTED, headers: tuple[tuple[str, str], ...] = ()) -> None:
         """Answer and close the connection; that the runtime is gone shows at its next request."""
@@ -135,8 +134,7 @@ def _read(stream: BinaryIO, connection: socket.socket) -> tuple[RuntimeRequest, 
     if "100-continue" in headers.get("expect", "").lower():
         connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
     body = _body(stream, headers)
-    call, request_id = _meaning(method, path)
-    return RuntimeRequest(call=call, body=body, connection=connection, request_id=request_id), headers
+    return RuntimeRequest(call=_meaning(method, path), body=body, connection=connection), headers
 
 
 def _body(stream: BinaryIO, headers: dict[str, str]) -> bytes:
@@ -156,12 +154,12 @@ def _exactly(stream: BinaryIO, size: int) -> bytes:
     return read
 
 
-def _meaning(method: str, path: str) -> tuple[RuntimeCall, str]:
+def _meaning(method: str, path: str) -> RuntimeCall:
     if method == "GET" and path == _NEXT:
-        return RuntimeCall.NEXT, ""
+        return RuntimeCall.NEXT
     if method == "POST" and path == _INIT_ERROR:
-        return RuntimeCall.INIT_ERROR, ""
-    parts = path.split("/")
-    if method == "POST" and parts[-1] in {"response", "error"}:
-        return RuntimeCall(parts[-1]), parts[-2]
-    return RuntimeCall.UNKNOWN, ""
+        return RuntimeCall.INIT_ERROR
+    verb = path.rpartition("/")[2]
+    if method == "POST" and verb in {"response", "error"}:
+        return RuntimeCall(verb)
+    return RuntimeCall.UNKNOWN

@@ -160,8 +160,7 @@ def serve(port: int, *options: str, environment: Mapping[str, str] = os.environ)
     from .corrections.sqs_queue import on_receive, set_unknowns
     from .receives import write_receives
 
-    if environment.get("LANES_SERVER_LOG") != "all":
-        logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
     install()
     if UNKNOWNS in environment:
         set_unknowns(QueueUnknowns.from_json(environment[UNKNOWNS]))

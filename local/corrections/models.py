@@ -113,14 +113,41 @@ def _publish(
     return made
 
 
-class FunctionAlias(CloudFormationModel):  # type: ignore[misc]
+class _Named:
+    """The common part of resources with a name and an ARN."""
+
+    arn_attribute = "Arn"
+
+    def __init__(self, name: str, arn: str) -> None:
+        self.name = name
+        self.arn = arn
+
+    @property
+    def physical_resource_id(self) -> str:
+        """Value of Ref."""
+        return self.name
+
+    @staticmethod
+    def cloudformation_name_type() -> str:
+        """Property with the name."""
+        return "Name"
+
+    @classmethod
+    def has_cfn_attr(cls, attr: str) -> bool:
+        """Attributes of GetAtt."""
+        return attr == cls.arn_attribute
+
+    def get_cfn_attribute(self, _attribute_name: str) -> str:
+        """Value of GetAtt."""
+        return self.arn
+
+
+class FunctionAlias(_Named, CloudFormationModel):  # type: ignore[misc]
     """An alias of a function: made, moved and deleted with its stack."""
 
     # moto files the instances of a model under the second part of its module's name.
     __module__ = "moto.awslambda.alias"
-
-    def __init__(self, arn: str) -> None:
-        self.arn = arn
+    arn_attribute = "AliasArn"
 
     @property
     def physical_resource_id(self) -> str:
@@ -128,23 +155,9 @@ class FunctionAlias(CloudFormationModel):  # type: ignore[misc]
         return self.arn
 
     @staticmethod
-    def cloudformation_name_type() -> str:
-        """The property that names the resource."""
-        return "Name"
-
-    @staticmethod
     def cloudformation_type() -> str:
         """Type in a template."""
         return "AWS::Lambda::Alias"
-
-    @classmethod
-    def has_cfn_attr(cls, attr: str) -> bool:
-        """Whether GetAtt knows the attribute."""
-        return attr == "AliasArn"
-
-    def get_cfn_attribute(self, _attribute_name: str) -> str:
-        """Value of GetAtt."""
-        return self.arn
 
     @classmethod
     def create_from_cloudformation_json(
@@ -152,7 +165,8 @@ class FunctionAlias(CloudFormationModel):  # type: ignore[misc]
     ) -> "FunctionAlias":
         """Make the alias."""
         backend = functions.get_backend(account_id, region_name)
-        return cls(backend.create_alias(**_alias_settings(cloudformation_json)).arn)
+        settings = _alias_settings(cloudformation_json)
+        return cls(settings["name"], backend.create_alias(**settings).arn)
 
     @classmethod
     def update_from_cloudformation_json(
@@ -179,33 +193,6 @@ def _alias_settings(cloudformation_json: Any) -> dict[str, str]:
         "description": properties.get("Description", ""),
         "routing_config": "",
     }
-
-
-class _Named:
-    """The common part of both resources."""
-
-    def __init__(self, name: str, arn: str) -> None:
-        self.name = name
-        self.arn = arn
-
-    @property
-    def physical_resource_id(self) -> str:
-        """Value of Ref."""
-        return self.name
-
-    @staticmethod
-    def cloudformation_name_type() -> str:
-        """Property with the name."""
-        return "Name"
-
-    @classmethod
-    def has_cfn_attr(cls, attr: str) -> bool:
-        """Attributes of GetAtt."""
-        return attr == "Arn"
-
-    def get_cfn_attribute(self, _attribute_name: str) -> str:
-        """Value of GetAtt."""
-        return self.arn
 
 
 class ScheduleGroupResource(_Named, CloudFormationModel):  # type: ignore[misc]

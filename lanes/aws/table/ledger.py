@@ -177,11 +177,15 @@ class DynamoDBLedger:
             return self._effect_elsewhere(effect_id, owner, now)
         return Claim(Effect.BEGUN)
 
-    def _effect_elsewhere(self, effect_id: str, owner: str, now: float) -> Claim:
+    def _effect(self, effect_id: str) -> Any:
         with aws_errors("GetItem"):
-            item = self._client.get_item(
+            answer = self._client.get_item(
                 TableName=self._table, Key=effect_key(effect_id), ConsistentRead=True
-            ).get("Item", {})
+            )
+        return answer.get("Item", {})
+
+    def _effect_elsewhere(self, effect_id: str, owner: str, now: float) -> Claim:
+        item = self._effect(effect_id)
         if "done_at" in item and number_in(item, "expires_at", default=math.inf) > now:
             return Claim(Effect.DONE, done_in=text_in(item, "done_in"))
         return Claim(Effect.held_by(text_in(item, "effect_owner"), owner))
@@ -204,11 +208,7 @@ class DynamoDBLedger:
 
     def effect_done_at(self, effect_id: str) -> float:
         """Read when an effect was done last."""
-        with aws_errors("GetItem"):
-            item = self._client.get_item(
-                TableName=self._table, Key=effect_key(effect_id), ConsistentRead=True
-            ).get("Item", {})
-        return number_in(item, "done_at")
+        return number_in(self._effect(effect_id), "done_at")
 
     def release_effect(self, effect_id: str, *, owner: str) -> None:
         """Give a claim back, if it is still ours and nothing was done."""

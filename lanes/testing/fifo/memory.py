@@ -7,12 +7,13 @@ the answer.
 
 import hashlib
 from collections import deque
-from datetime import timedelta
 from heapq import heapify, heappop, heappush
 
 from lanes.testing.fifo.errors import AttemptOverError, ReceiptHandleUnknownError
 from lanes.testing.fifo.message import MessageState, ReceivedMessage, StoredMessage
 from lanes.testing.fifo.settings import DEDUPLICATION_INTERVAL
+
+_INTERVAL = DEDUPLICATION_INTERVAL.total_seconds()
 
 
 class Receipts:
@@ -149,10 +150,9 @@ class DeduplicationWindow:
     with its generation, at no cost per entry.
     """
 
-    __slots__ = ("_current", "_interval", "_previous", "_started_at")
+    __slots__ = ("_current", "_previous", "_started_at")
 
-    def __init__(self, *, interval: timedelta = DEDUPLICATION_INTERVAL) -> None:
-        self._interval = interval.total_seconds()
+    def __init__(self) -> None:
         self._started_at = 0.0
         self._current: dict[DeduplicationKey, tuple[float, str, int]] = {}
         self._previous: dict[DeduplicationKey, tuple[float, str, int]] = {}
@@ -162,15 +162,15 @@ class DeduplicationWindow:
         entry = self._current.get(key) or self._previous.get(key)
         # AWS: the interval counts from the accepted send, a duplicate does not extend it
         # (developer guide, "Using the message deduplication ID").
-        if entry is None or now - entry[0] >= self._interval:
+        if entry is None or now - entry[0] >= _INTERVAL:
             return None
         return entry[1], entry[2]
 
     def remember(self, key: DeduplicationKey, now: float, *, message_id: str, sequence_number: int) -> None:
         """Start the interval of an accepted send."""
         age = now - self._started_at
-        if age >= self._interval:
-            self._previous = self._current if age < 2 * self._interval else {}
+        if age >= _INTERVAL:
+            self._previous = self._current if age < 2 * _INTERVAL else {}
             self._current = {}
             self._started_at = now
         self._current[key] = (now, message_id, sequence_number)
@@ -182,8 +182,6 @@ class DeduplicationWindow:
 
 
 Receive = list[tuple[StoredMessage, ReceivedMessage]]
-
-_INTERVAL = DEDUPLICATION_INTERVAL.total_seconds()
 
 
 class Attempts:
