@@ -5,13 +5,11 @@ from datetime import timedelta
 import pytest
 
 from lanes import LanesConfig
-from lanes.errors import AwsError
 from lanes.testing.bell import MemoryBell, bell_queue
 from lanes.testing.calls import Calls
 from lanes.testing.clock import FakeClock
 from lanes.testing.memory import MemoryQueues
 from lanes.testing.stack import deployment_in_memory
-from tests.support.memory import aws_error
 
 
 @pytest.fixture
@@ -89,37 +87,6 @@ def test_records_stay_hidden_as_long_as_the_receive_says(queues, clock):
     assert len(queues.receive("MAIN", maximum=1, visibility=70, wait=0)) == 1
 
 
-def test_a_long_poll_of_an_empty_lane_ends_at_once(queues, clock):
-    """Time is the caller's."""
-    before = clock.now
-
-    assert queues.receive("MAIN", maximum=10, visibility=60, wait=20) == []
-
-    assert clock.now == before
-
-
-def test_records_are_deleted_ten_a_call(queues, calls):
-    """And a repeated deletion is none that SQS refuses."""
-    send(queues, 12)
-    records = queues.receive("MAIN", maximum=10, visibility=60, wait=0)
-
-    assert queues.delete("MAIN", [*records, records[0]]) == []
-
-    assert calls.counts["DeleteMessageBatch"] == 2
-    assert queues.depth("MAIN").backlog == 2
-
-
-def test_a_record_that_was_received_again_is_not_deleted(queues, clock):
-    """Its id is returned, and its next receive decides."""
-    send(queues, 1)
-    (old,) = queues.receive("MAIN", maximum=1, visibility=10, wait=0)
-    clock.advance(10)
-    (new,) = queues.receive("MAIN", maximum=1, visibility=10, wait=0)
-
-    assert queues.delete("MAIN", [old]) == [old.message_id]
-    assert queues.delete("MAIN", [new]) == []
-
-
 def test_a_message_rings_for_one_of_the_slots_that_serve_its_lane(queue, clock, calls):
     """The first two may be busy with MAIN; another slot's turn comes with the next second."""
     raw = {"consumer": {"engine": "pull", "reserved_concurrency": 4}}
@@ -143,60 +110,6 @@ def test_a_ring_reaches_every_slot(queue, clock, calls):
 
     assert sorted(bell.group for bell in bells(queue)) == sorted(f"slot-{number}" for number in range(12))
     assert calls.counts["SendMessageBatch"] == 2
-
-
-def test_rings_of_one_second_are_one(queue, clock, calls):
-    """A process skips the second call, and the queue drops that of another process."""
-    one, other = (MemoryBell(queue, slots(2), clock, calls) for _ in range(2))
-
-    one.ring(range(2), at=5.0)
-    one.ring(range(2), at=5.9)
-    other.ring(range(2), at=5.5)
-
-    assert calls.counts["SendMessageBatch"] == 2
-    assert queue.counts().visible == 2
-    one.ring(range(2), at=6.0)
-    assert queue.counts().visible == 4
-
-
-def test_a_failed_ring_is_rung_again(queue, clock, calls):
-    """In the same second too."""
-    bell = MemoryBell(queue, slots(2), clock, calls)
-    calls.break_if = lambda _operation, _position: aws_error("SendMessageBatch")
-    with pytest.raises(AwsError):
-        bell.ring(range(2))
-    calls.break_if = lambda _operation, _position: None
-
-    bell.ring(range(2))
-
-    assert queue.counts().visible == 2
-
-
-def test_a_bell_returns_when_its_slot_says(queue, clock, calls):
-    """Not at its visibility timeout, which is that of the function and two seconds."""
-    bell = MemoryBell(queue, slots(1), clock, calls)
-    bell.ring([0])
-    (received,) = bells(queue)
-    assert queue.next_event_at() == clock.now + 32
-
-    bell.return_after(received.receipt_handle, 20)
-
-    clock.advance(19)
-    assert bells(queue) == []
-    clock.advance(1)
-    assert len(bells(queue)) == 1
-
-
-def test_a_bell_that_was_received_again_does_not_return(queue, clock, calls):
-    """The error is the one that AWS's refusal becomes."""
-    bell = MemoryBell(queue, slots(1), clock, calls)
-    bell.ring([0])
-    (received,) = bells(queue)
-    clock.advance(32)
-    bells(queue)
-
-    with pytest.raises(AwsError):
-        bell.return_after(received.receipt_handle, 20)
 
 
 def test_a_bell_is_dropped_after_twenty_minutes(queue, clock, calls):

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from lanes import Consumer, DeadLetter, LanesConfig, Message, PriorityRules, Retry, current_priority
+from lanes import Consumer, LanesConfig, Message, Retry, current_priority
 from lanes.bell import RETURN_EVERY
 from lanes.errors import RunError
 from lanes.testing import InMemoryLanes, NeverIdleError, ProcessKilled
@@ -72,62 +72,6 @@ def test_a_message_waits_until_the_lanes_run(lanes_with, engine):
     assert lanes.clock.now - lanes.clock.started_at == (
         pytest.approx(1 + INVOCATION) if engine == "mappings" else pytest.approx(2, abs=0.3)
     )
-
-
-def test_a_message_goes_to_the_lane_of_its_priority(lanes_with):
-    """The producer is the real one: rules, blocks and thresholds count."""
-    lanes = lanes_with({})
-    lanes.new_producer(rules=PriorityRules({"paid": HIGH})).send("paid", {})
-    lanes.producer.send("placed", {})
-    lanes.producer.send("loaded", {}, priority=BULK)
-
-    assert [one.lane for one in lanes.journal.sent] == ["HIGH", "MEDIUM", "MAIN"]
-
-
-def test_what_is_urgent_is_handled_first_whenever_it_was_sent(lanes_with):
-    """Strict priority between lanes, order of sending within each."""
-    lanes = lanes_with({"low": ok, "high": ok})
-    for n in range(3):
-        lanes.producer.send("low", {"n": n}, group="g", priority=BULK)
-        lanes.producer.send("high", {"n": n}, group="g", priority=HIGH)
-    lanes.run_until_idle()
-
-    assert kinds(lanes.journal.handled) == ["high"] * 3 + ["low"] * 3
-    assert numbers(lanes.journal.handled, "low") == numbers(lanes.journal.handled, "high") == [0, 1, 2]
-    assert not lanes.journal.yields
-
-
-def test_a_high_message_that_a_main_handler_sends_goes_before_the_rest_of_mains_batch(lanes_with, engine):
-    """MAIN's batch yields or is set aside, and its order is kept when it goes on."""
-
-    def low(lanes, message, _context):
-        if message.data["n"] == 2:
-            lanes.producer.send("high", {}, priority=HIGH)
-
-    lanes = lanes_with({"low": low, "high": ok})
-    for n in range(6):
-        lanes.producer.send("low", {"n": n}, group="g", priority=BULK)
-    lanes.run_until_idle()
-
-    assert kinds(lanes.journal.handled) == ["low"] * 3 + ["high"] + ["low"] * 3
-    assert numbers(lanes.journal.handled, "low") == list(range(6))
-    assert lanes.journal.yields == ({"MAIN": 1} if engine == "mappings" else {})
-    assert {one.attempt for one in lanes.journal.handled} == {1}
-
-
-def test_records_shorter_than_the_recheck_interval_share_one_look_at_the_higher_lanes(lanes_with):
-    """As in production, a batch of short records is not interrupted at once."""
-
-    def low(lanes, message, _context):
-        if message.data["n"] == 0:
-            lanes.producer.send("high", {}, priority=HIGH)
-
-    lanes = lanes_with({"low": low, "high": ok}, handler_time=timedelta(milliseconds=10))
-    for n in range(6):
-        lanes.producer.send("low", {"n": n}, priority=BULK)
-    lanes.run_until_idle()
-
-    assert kinds(lanes.journal.handled) == ["low"] * 6 + ["high"]
 
 
 def test_a_free_slot_serves_the_higher_lane_while_the_lower_one_goes_on():
@@ -228,84 +172,6 @@ def test_a_failed_attempt_is_tried_again_after_its_backoff(lanes_with, engine):
     assert 8 <= (lanes.journal.handled[0].at - failed.at).total_seconds() <= longest
 
 
-def test_a_handler_may_ask_for_the_time_of_its_retry(lanes_with):
-    """`Retry(after=...)` is kept to, in virtual time."""
-
-    def later(_lanes, _message, context):
-        if context.attempt == 1:
-            raise Retry(after=timedelta(hours=3))
-
-    lanes = lanes_with({"a": later})
-    lanes.producer.send("a", {})
-    lanes.run_for(timedelta(hours=2))
-    early = list(lanes.journal.handled)
-    lanes.run_for(timedelta(hours=2))
-
-    assert early == []
-    lanes.assert_handled("a", attempt=2)
-    assert lanes.clock.now - lanes.clock.started_at == 4 * 3600
-
-
-@pytest.mark.parametrize("limit", [1, 3])
-def test_a_message_that_always_fails_is_dead_lettered_after_exactly_its_attempts(lanes_with, limit):
-    """The last error stands with it."""
-    lanes = lanes_with({"a": fail}, {"consumer": {"max_attempts": limit}})
-    lanes.producer.send("a", {"n": 1})
-    lanes.run_until_idle()
-
-    assert lanes.assert_dead_lettered("a", reason="attempts exhausted", n=1).data == {"n": 1}
-    (dead,) = lanes.journal.dead_lettered
-    assert (dead.attempts, dead.error) == (limit, "ValueError: a fails")
-    assert len(lanes.journal.failed) == limit
-
-
-def test_giving_up_and_unknown_kinds_tell_their_reason(lanes_with):
-    """Both go to the dead-letter queue at once."""
-
-    def give_up(_lanes, _message, _context):
-        raise DeadLetter("no such customer")
-
-    lanes = lanes_with({"a": give_up})
-    lanes.producer.send("a", {})
-    lanes.producer.send("b", {})
-    lanes.send_body("HIGH", "no event")
-    lanes.run_until_idle()
-
-    lanes.assert_dead_lettered("a", reason="no such customer")
-    lanes.assert_dead_lettered("b", reason="no handler for kind 'b'")
-    assert lanes.assert_dead_lettered(lane="HIGH", data="no event").kind == ""
-
-
-def test_a_failing_message_holds_back_its_group_and_nobody_else(lanes_with):
-    """Order within the group, and no waiting elsewhere."""
-
-    def first_fails(_lanes, message, context):
-        if message.data["n"] == 0 and context.attempt < 3:
-            raise ValueError("not yet")
-
-    lanes = lanes_with({"a": first_fails})
-    for n in range(3):
-        lanes.producer.send("a", {"n": n}, group="g")
-    lanes.producer.send("a", {"n": 9}, group="other")
-    lanes.run_until_idle()
-
-    assert numbers(lanes.journal.handled, "a") == [9, 0, 1, 2]
-
-
-def test_a_kind_may_hold_its_group_when_it_is_given_up(lanes_with):
-    """Later ones of the group follow it into the dead-letter queue in order, other groups go on."""
-    settings = {"max_attempts": 2, "on_dead_letter": {"a": "hold"}}
-    lanes = lanes_with({"a": fail, "b": ok}, {"consumer": settings})
-    lanes.producer.send("a", {"n": 0}, group="g")
-    for n in (1, 2):
-        lanes.producer.send("b", {"n": n}, group="g")
-    lanes.producer.send("b", {"n": 9}, group="other")
-    lanes.run_until_idle()
-
-    assert [one.message.data["n"] for one in lanes.journal.dead_lettered] == [0, 1, 2]
-    assert numbers(lanes.journal.handled, "b") == [9]
-
-
 def test_a_raw_body_reaches_the_raw_handler():
     """What other services send can be tested too."""
     consumer = Consumer()
@@ -319,49 +185,6 @@ def test_a_raw_body_reaches_the_raw_handler():
     assert lanes.assert_handled(data="a notification").kind == ""
     with pytest.raises(KeyError, match="no lane 'LOW'"):
         lanes.send_body("LOW", "a notification")
-
-
-def test_a_repeat_within_five_minutes_is_dropped(lanes_with):
-    """SQS's deduplication, by the id."""
-    lanes = lanes_with({"a": ok})
-    lanes.producer.send("a", {}, id="one")
-    lanes.producer.send("a", {}, id="one")
-    lanes.clock.advance(timedelta(minutes=5))
-    lanes.producer.send("a", {}, id="one")
-    lanes.run_until_idle()
-
-    assert len(lanes.journal.sent) == len(lanes.journal.handled) == 2
-
-
-def test_with_idempotency_a_late_repeat_is_not_handled_again(lanes_with):
-    """The ledger remembers what SQS has forgotten."""
-    lanes = lanes_with({"a": ok}, {"consumer": {"idempotency": True}})
-    lanes.producer.send("a", {}, id="one")
-    lanes.run_for(timedelta(minutes=6))
-    lanes.producer.send("a", {}, id="one")
-    lanes.run_until_idle()
-
-    assert len(lanes.journal.sent) == 2
-    assert len(lanes.journal.handled) == 1
-    lanes.assert_nothing_waiting()
-
-
-def test_a_process_that_is_killed_loses_no_message(lanes_with):
-    """Its batch comes back when the visibility timeout ends, and attempts are announced from then on."""
-    killed = []
-
-    def kill_once(_lanes, message, _context):
-        if not killed:
-            killed.append(message.id)
-            raise ProcessKilled
-
-    lanes = lanes_with({"a": kill_once})
-    lanes.producer.send("a", {"n": 1})
-    lanes.run_until_idle()
-
-    assert lanes.assert_handled("a").id == killed[0]
-    assert lanes.journal.handled[0].receive_count == 2
-    assert lanes.clock.now - lanes.clock.started_at > lanes.config.consumer.function_timeout.total_seconds()
 
 
 def test_nothing_that_a_killed_process_still_does_takes_effect():
@@ -393,23 +216,6 @@ def test_a_handler_beyond_the_functions_timeout_is_killed(lanes_with):
     lanes.assert_dead_lettered("a", reason="attempts exhausted")
     # A slot gives a record that ended its process a pause and an invocation of its own, which takes receives.
     assert lanes.journal.dead_lettered[0].receives == (6 if lanes.config.consumer.engine == "pull" else 4)
-
-
-def test_a_long_handler_yields_at_its_checkpoint(lanes_with):
-    """It starts anew later, and its attempt doesn't count."""
-
-    def long(lanes, _message, context):
-        if not lanes.journal.handled:
-            lanes.producer.send("high", {}, priority=HIGH)
-            lanes.clock.advance(1)
-        context.checkpoint()
-
-    lanes = lanes_with({"low": long, "high": ok})
-    lanes.producer.send("low", {}, priority=BULK)
-    lanes.run_until_idle()
-
-    assert kinds(lanes.journal.handled) == ["high", "low"]
-    lanes.assert_handled("low", attempt=1)
 
 
 def test_a_handler_that_sends_itself_for_ever_is_noticed(lanes_with):
@@ -522,27 +328,6 @@ def test_the_clock_does_not_go_back(lanes_with):
 
     with pytest.raises(ValueError, match="can't go back"):
         lanes.clock.advance(-1)
-
-
-def test_an_overdue_message_is_served_below_a_flood():
-    """Virtual time lets the reserve of a slot save up."""
-
-    def high(lanes, _message, _context):
-        lanes.producer.send("high", {}, priority=HIGH)
-
-    main = {"name": "MAIN", "max_wait": "30s"}
-    lanes = new_lanes(
-        {"high": high, "low": ok}, {"lanes": [{"name": "HIGH", "threshold": 50}, main]}, engine="pull"
-    )
-    lanes.producer.send("high", {}, priority=HIGH)
-    lanes.run_for(1)
-    lanes.producer.send("low", {}, priority=BULK)
-    sent_at = lanes.clock.time
-    lanes.run_for(60)
-
-    (handled,) = [one for one in lanes.journal.handled if one.lane == "MAIN"]
-    # A little earlier if no record of HIGH fits into the rest of an invocation.
-    assert 28 <= (handled.at - sent_at).total_seconds() <= 36
 
 
 def test_a_message_that_returns_soon_is_served_by_the_slot_that_stays_for_it():
