@@ -4,18 +4,14 @@ import json
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-from aws_cdk import Stack, Validations
+from aws_cdk import Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_scheduler as scheduler
 from aws_cdk.assertions import Match, Template
-from cdk_nag import AwsSolutionsChecks
-from cfnlint.api import lint
-from cfnlint.config import ManualArgs
 
 import app as cdk_app
 from cdk import BulkEnqueue, LaneQueues, Ledger
@@ -28,9 +24,9 @@ from tests.support.infrastructure import allowed, as_list, lanes_config, new_app
 APPLICATION = "AWS::EMRServerless::Application"
 
 
-def made(*, then=None, app=None, **settings):
+def made(*, then=None, **settings):
     """Make a stack with three lanes and the construct, and give both."""
-    stack = Stack(app or new_app(), "Stack")
+    stack = Stack(new_app(), "Stack")
     queues = LaneQueues(stack, "Lanes", config=lanes_config(3))
     made_of = settings.pop("with_vpc", None)
     if made_of:
@@ -451,36 +447,3 @@ def test_the_packages_run_a_job_with_nothing_else_on_the_path(tmp_path):
     }
     assert not list(target.rglob("*.so"))
     assert sum(file.stat().st_size for file in target.rglob("*") if file.is_file()) < 12 * 2**20
-
-
-def test_security_rules_find_nothing_unacknowledged():
-    """cdk-nag agrees, but for wildcards below prefixes, which are listed here."""
-    app = new_app()
-
-    def with_input(stack, _):
-        lake = s3.Bucket.from_bucket_name(stack, "Lake", "the-lake")
-        more = LaneQueues(stack, "More", config=lanes_config(1))
-        BulkEnqueue(
-            stack,
-            "Second",
-            queues=more,
-            ledger=Ledger(stack, "SecondLedger"),
-            inputs=[lake],
-            databases=["sales"],
-            parameter_name="/lanes/second/bulk",
-        )
-
-    made(app=app, then=with_input)
-    Validations.of(app).add_plugins(AwsSolutionsChecks(app))
-
-    report = json.loads((Path(app.synth().directory) / "validation-report.json").read_text())
-    assert [pack["violations"] for pack in report["pluginReports"]] == [[]] * len(report["pluginReports"])
-
-
-def test_the_template_linter_finds_nothing(bulk_template):
-    """cfn-lint agrees with every property."""
-    findings = lint(
-        json.dumps(bulk_template.to_json()), config=ManualArgs(regions=["eu-central-1", "us-east-1"])
-    )
-
-    assert [str(finding) for finding in findings] == []

@@ -1,5 +1,6 @@
 """The consumer's asset: what's in it, and when it changes."""
 
+import functools
 import hashlib
 import os
 import re
@@ -17,18 +18,29 @@ from aws_cdk.assertions import Template
 from cdk import LaneQueues, Ledger, PriorityConsumer, consumer_code
 from cdk.function import code, packages
 from cdk.function.code import bundle
-from tests.support.infrastructure import FUNCTION_FOLDER, ROOT, lanes_config, resources
+from tests.support.infrastructure import ROOT, lanes_config, resources
 
 LIMIT_BYTES = 20_000_000
 MOST_MODULES = {"consumer": 99, "intake": 81, "outbox_relay": 138}
 
 
 @pytest.fixture(scope="module")
-def asset(tmp_path_factory):
+def asset_of(tmp_path_factory):
+    """Bundle a function of this repository, once for all tests; give the folder of its asset."""
+
+    @functools.cache
+    def made(function):
+        target = tmp_path_factory.mktemp(function)
+        bundle(ROOT / "lambdas" / function, target)
+        return target
+
+    return made
+
+
+@pytest.fixture
+def asset(asset_of):
     """Give the folder that becomes the sample application's asset."""
-    target = tmp_path_factory.mktemp("asset")
-    bundle(FUNCTION_FOLDER, target)
-    return target
+    return asset_of("consumer")
 
 
 @pytest.fixture
@@ -110,21 +122,21 @@ FUNCTIONS = {
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_what_a_function_imports_at_its_first_event_is_in_its_asset(function, tmp_path):
+def test_what_a_function_imports_at_its_first_event_is_in_its_asset(function, asset_of):
     """The runtime brings boto3 alone, so every module of the library must be there, and no other is."""
-    bundle(ROOT / "lambdas" / function, tmp_path)
+    made = asset_of(function)
 
     answer = subprocess.run(
         [sys.executable, "-B", "-c", f"import {FUNCTIONS[function]}, lanes; print(lanes.__file__)"],
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(tmp_path)},
+        cwd=made,
+        env={"PYTHONPATH": str(made)},
         capture_output=True,
         text=True,
         check=False,
     )
 
-    assert (answer.stderr, answer.stdout.strip()) == ("", str(tmp_path / "lanes" / "__init__.py"))
-    files = [str(path.relative_to(tmp_path)) for path in (tmp_path / "lanes").rglob("*.py")]
+    assert (answer.stderr, answer.stdout.strip()) == ("", str(made / "lanes" / "__init__.py"))
+    files = [str(path.relative_to(made)) for path in (made / "lanes").rglob("*.py")]
     assert len(files) <= MOST_MODULES[function], files
     assert not [file for file in files if file.split("/")[1] in {"cli", "operate", "testing", "ui", "work"}]
 
@@ -140,24 +152,31 @@ def test_what_a_function_imports_at_its_first_event_is_in_its_asset(function, tm
             "import importlib; importlib.import_module('lanes.operate.dead_letters.redrive')",
             "operate/dead_letters/redrive.py",
         ),
-        ("x = 1", "consumer/consumer.py"),
+        ("x = 1", "consumer/__init__.py"),
     ],
 )
-def test_the_asset_has_what_its_code_imports(folder, tmp_path, statement, module):
+def test_the_asset_has_what_its_code_imports(folder, statement, module):
     """In whatever way; code that names nothing of the library gets its public names."""
     (folder / "helper.py").write_text(statement + "\n")
-    target = tmp_path / "asset"
-    target.mkdir()
 
-    bundle(folder, target)
+    names = {str(place) for place in code.modules_for(sorted(folder.glob("*.py")))}
 
-    names = {str(path.relative_to(target / "lanes")) for path in (target / "lanes").rglob("*.py")}
-    assert (module in names) or (module == "consumer/consumer.py" and "consumer/__init__.py" in names)
-    assert "__init__.py" in names
+    assert {"lanes/__init__.py", f"lanes/{module}"} <= names
 
 
-def test_modes_do_not_depend_on_this_machine(folder, tmp_path):
-    """Lambda reads files as another user, and runs executable ones."""
+def test_links_are_followed_and_modes_do_not_depend_on_this_machine(folder, tmp_path):
+    """
+    A package of a monorepo is often a linked folder; tests of a package may be its data.
+
+    Lambda reads files as another user, and runs executable ones.
+    """
+    shared = tmp_path / "shared" / "pricing"
+    (shared / "tests").mkdir(parents=True)
+    (shared / "__init__.py").write_text("RATE = 3\n")
+    (shared / "tests" / "rates.json").write_text("{}")
+    (shared / "again").symlink_to(shared)
+    (folder / "pricing").symlink_to(shared)
+    (folder / "settings.json").symlink_to(shared / "tests" / "rates.json")
     tool = folder / "tool"
     tool.write_text("#!/bin/sh\n")
     tool.chmod(0o700)
@@ -170,30 +189,14 @@ def test_modes_do_not_depend_on_this_machine(folder, tmp_path):
     finally:
         os.umask(before)
 
-    modes = {path.relative_to(target): stat.S_IMODE(path.stat().st_mode) for path in target.rglob("*")}
-    assert modes[Path("tool")] == 0o755
-    assert modes[Path("handler.py")] == modes[Path("lanes/__init__.py")] == 0o644
-    assert set(modes.values()) == {0o755, 0o644}
-
-
-def test_links_are_followed(folder, tmp_path):
-    """A package of a monorepo is often a linked folder; tests of a package may be its data."""
-    shared = tmp_path / "shared" / "pricing"
-    (shared / "tests").mkdir(parents=True)
-    (shared / "__init__.py").write_text("RATE = 3\n")
-    (shared / "tests" / "rates.json").write_text("{}")
-    (shared / "again").symlink_to(shared)
-    (folder / "pricing").symlink_to(shared)
-    (folder / "settings.json").symlink_to(shared / "tests" / "rates.json")
-    target = tmp_path / "asset"
-    target.mkdir()
-
-    bundle(folder, target)
-
     assert (target / "pricing" / "__init__.py").read_text() == "RATE = 3\n"
     assert (target / "pricing" / "tests" / "rates.json").is_file()
     assert not (target / "settings.json").is_symlink()
     assert not (target / "pricing" / "again").exists()
+    modes = {path.relative_to(target): stat.S_IMODE(path.stat().st_mode) for path in target.rglob("*")}
+    assert modes[Path("tool")] == 0o755
+    assert modes[Path("handler.py")] == modes[Path("lanes/__init__.py")] == 0o644
+    assert set(modes.values()) == {0o755, 0o644}
 
 
 def test_a_link_to_nowhere_is_refused(folder, tmp_path):
@@ -204,7 +207,7 @@ def test_a_link_to_nowhere_is_refused(folder, tmp_path):
         bundle(folder, tmp_path)
 
 
-@pytest.mark.parametrize("name", ["lanes/extra.py", "lanes.py", "typing_extensions.py", "jmespath/parser.py"])
+@pytest.mark.parametrize("name", ["lanes/extra.py", "lanes.py", "jmespath/parser.py"])
 def test_a_file_that_would_replace_a_packages_is_refused(folder, tmp_path, name):
     """One of the two would be missing on Lambda, in silence."""
     (folder / name).parent.mkdir(exist_ok=True)
@@ -276,10 +279,30 @@ def test_a_pin_that_the_library_does_not_work_with_is_refused_with_both(folder, 
 
 
 def test_requirements_of_the_folder_are_installed(folder, local_index, tmp_path, monkeypatch):
-    """A requirements.txt beside the handler is all it takes; no setting of pip puts packages elsewhere."""
+    """
+    A requirements.txt beside the handler is all it takes; no setting of pip puts packages elsewhere.
+
+    Paths count from its folder, as pip takes them there, while synthesis runs in another one; and the wheels for each
+    glibc of the runtime are found.
+    """
     for name, value in {"PIP_USER": "1", "PIP_TARGET": "elsewhere", "PIP_REQUIRE_VIRTUALENV": "1"}.items():
         monkeypatch.setenv(name, value)
-    (folder / "requirements.txt").write_text("pantry==1.0\n")
+    wheels = folder / "wheels"
+    wheels.mkdir()
+    make_wheel(wheels, "cellar", "1.0")
+    # The runtime has glibc 2.34, and numpy's wheels need 2.27 or 2.28.
+    for minor in (17, 27, 28, 34):
+        make_wheel(local_index, f"needs{minor}", "1.0", tag=f"cp314-cp314-manylinux_2_{minor}_aarch64")
+    lines = [
+        "pantry==1.0",
+        "./wheels/cellar-1.0-py3-none-any.whl",
+        "needs17",
+        "needs27",
+        "needs28",
+        "needs34",
+    ]
+    (folder / "requirements.txt").write_text("\n".join(lines))
+    monkeypatch.chdir(tmp_path)
     target = tmp_path / "asset"
     target.mkdir()
 
@@ -287,21 +310,8 @@ def test_requirements_of_the_folder_are_installed(folder, local_index, tmp_path,
 
     assert (target / "pantry.py").is_file()
     assert not (target / "pantry-1.0.dist-info" / "RECORD").exists()
-
-
-def test_paths_in_requirements_count_from_their_folder(folder, local_index, tmp_path, monkeypatch):
-    """As pip takes them in that folder; synthesis runs in another one."""
-    wheels = folder / "wheels"
-    wheels.mkdir()
-    make_wheel(wheels, "cellar", "1.0")
-    (folder / "requirements.txt").write_text("./wheels/cellar-1.0-py3-none-any.whl\n")
-    monkeypatch.chdir(tmp_path)
-    target = tmp_path / "asset"
-    target.mkdir()
-
-    bundle(folder, target)
-
     assert (target / "cellar.py").is_file()
+    assert len(list(target.glob("needs*.py"))) == 4
 
 
 def test_a_wheel_of_this_machine_is_refused(folder, local_index, tmp_path):
@@ -313,19 +323,6 @@ def test_a_wheel_of_this_machine_is_refused(folder, local_index, tmp_path):
 
     with pytest.raises(RuntimeError, match=r"native-1\.0 is built for cp311-cp311-linux_x86_64"):
         bundle(folder, target)
-
-
-def test_wheels_for_each_glibc_of_the_runtime_are_found(folder, local_index, tmp_path):
-    """The runtime has glibc 2.34, and numpy's wheels need 2.27 or 2.28."""
-    for minor in (17, 27, 28, 34):
-        make_wheel(local_index, f"needs{minor}", "1.0", tag=f"cp314-cp314-manylinux_2_{minor}_aarch64")
-    (folder / "requirements.txt").write_text("needs17\nneeds27\nneeds28\nneeds34\n")
-    target = tmp_path / "asset"
-    target.mkdir()
-
-    bundle(folder, target)
-
-    assert len(list(target.glob("needs*.py"))) == 4
 
 
 def test_hashes_of_a_lock_are_checked(folder, local_index, tmp_path):

@@ -1,16 +1,12 @@
 """Schedules: the group, the role of Scheduler, the periodic messages, and who may send for later."""
 
 import json
-from pathlib import Path
 
 import pytest
-from aws_cdk import Stack, Validations
+from aws_cdk import Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk.assertions import Template
-from cdk_nag import AwsSolutionsChecks, ServerlessChecks
-from cfnlint.api import lint
-from cfnlint.config import ManualArgs
 
 from cdk import LaneQueues, LanesParameter, Ledger, PriorityLanesStack, Schedules
 from lanes.config import LanesConfig
@@ -34,9 +30,9 @@ GROUP = "AWS::Scheduler::ScheduleGroup"
 AT = "2026-11-30T02:30:00Z"
 
 
-def made(*tables, app=None, key=False, **root):
+def made(*tables, key=False, **root):
     """Make a stack with schedules, and with a role that sends for later."""
-    stack = Stack(app or new_app(), "Foreign")
+    stack = Stack(new_app(), "Foreign")
     config = LanesConfig.from_dict({"schedules": list(tables), **root})
     encryption = kms.Key(stack, "Key", enable_key_rotation=True) if key else None
     queues = LaneQueues(stack, "Lanes", config=config, encryption_key=encryption)
@@ -195,21 +191,3 @@ def test_the_stack_alarms_on_what_could_not_be_sent():
 
     assert alarm["Dimensions"][0]["Value"]["Fn::GetAtt"][0].startswith("SchedulesUndelivered")
     assert alarm["AlarmDescription"].endswith("Runbook: docs/runbook/schedules.md")
-
-
-def test_security_rules_find_nothing_unacknowledged():
-    """cdk-nag's findings are mended, or acknowledged with a reason."""
-    app = new_app()
-    made(NIGHTLY, TICK, app=app)
-    Validations.of(app).add_plugins(AwsSolutionsChecks(app), ServerlessChecks(app))
-    report = Path(app.synth().directory) / "validation-report.json"
-    packs = json.loads(report.read_text())["pluginReports"]
-
-    assert [pack["violations"] for pack in packs] == [[]] * len(packs)
-
-
-def test_the_template_linter_finds_nothing(template):
-    """cfn-lint agrees with every property."""
-    findings = lint(json.dumps(template.to_json()), config=ManualArgs(regions=["eu-central-1", "us-east-1"]))
-
-    assert [str(finding) for finding in findings] == []

@@ -1,4 +1,4 @@
-"""The templates that people deploy pass cfn-lint and cdk-nag: default, pull engine, outbox, five lanes, bulk jobs."""
+"""The templates that people deploy pass cfn-lint and cdk-nag: default, pull, outbox, five lanes, bulk jobs."""
 
 import json
 from pathlib import Path
@@ -14,6 +14,7 @@ from cdk import PriorityLanesStack
 from lanes.config import LanesConfig
 from tests.support.infrastructure import FUNCTION_FOLDER, ROOT, lanes_config, new_app
 
+NIGHTLY = {"name": "nightly", "kind": "statements.render", "cron": "30 3 * * mon", "priority": "BULK"}
 FIVE = {"on_dead_letter": {"payment.*": "hold"}, "reserved_concurrency": 10, "idempotency": True}
 
 
@@ -25,10 +26,16 @@ def configured(config):
 
 
 def with_bulk():
-    """Return the repository's own app with bulk jobs and an intake."""
+    """Return the repository's own app with an intake, and bulk jobs that read a bucket and a catalog."""
     app = new_app()
     settings = json.loads((ROOT / "cdk.json").read_text())["context"]
-    for key, value in {**settings, "bulk": "on", "intake": "on", "bulk_inputs": "lake"}.items():
+    for key, value in {
+        **settings,
+        "bulk": "on",
+        "intake": "on",
+        "bulk_inputs": "lake",
+        "bulk_databases": "sales",
+    }.items():
         app.node.set_context(key, value)
     cdk_app.add_stacks(app)
     return app
@@ -36,7 +43,9 @@ def with_bulk():
 
 APPS = {
     "default": lambda: configured(LanesConfig.load(ROOT / "lanes.toml")),
-    "pull": lambda: configured(LanesConfig.from_dict({"consumer": {"engine": "pull"}})),
+    "pull": lambda: configured(
+        LanesConfig.from_dict({"consumer": {"engine": "pull"}, "schedules": [NIGHTLY]})
+    ),
     "outbox": lambda: configured(LanesConfig.from_dict({"outbox": {"enabled": True}})),
     "five lanes": lambda: configured(lanes_config(5, **FIVE)),
     "bulk": with_bulk,

@@ -22,7 +22,7 @@ def template():
     )
 
 
-@pytest.fixture(scope="session", params=[1, 2, 7], ids="{} lanes".format)
+@pytest.fixture(scope="session", params=[1, 7], ids="{} lanes".format)
 def foreign(request):
     """Give the template of another app's stack, with the configuration of its lanes."""
     from tests.support.infrastructure import foreign_template, lanes_config
