@@ -154,17 +154,6 @@ def test_refused_changes_are_told_by_message_id(sqs, urls, calls):
     assert calls.depth("MAIN") == LaneDepth(backlog=1, in_flight=1)
 
 
-def test_a_stale_receipt_changes_nothing(sqs, urls, calls):
-    """The record has been received again since."""
-    send(sqs, urls[0], 1)
-    (record,) = receive(sqs, urls[0])
-    calls.change_visibility("MAIN", [change(record, 0)])
-    receive(sqs, urls[0])
-
-    assert calls.change_visibility("MAIN", [change(record, 0)]) == [record.message_id]
-    assert calls.depth("MAIN").in_flight == 1
-
-
 def test_a_dead_letter_keeps_body_group_and_attributes(sqs, urls, calls):
     """And says why, with the counts and times."""
     attributes = {

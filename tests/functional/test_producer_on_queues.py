@@ -13,15 +13,13 @@ from lanes.aws.clients import Clients, consumer_config
 from lanes.aws.errors import aws_errors
 from lanes.aws.parameters import read_deployment
 from lanes.aws.queues.sending import SqsSender
-from lanes.config import LanesConfig
-from lanes.config.deployment import Deployment, LaneQueues
 from lanes.consumer.records import RawRecord
 from lanes.errors import AwsError, ConfigurationError
 from lanes.mapping.event import polled_record
 from lanes.message import LARGEST_BODY_BYTES, size_bytes
 from lanes.producer import Pacing, RetryPolicy
-from lanes.producer.outgoing import Refused, SendEntry
 from local import corrections
+from tests.support.operating import drain, make_deployment
 
 STACK = "PriorityLanes-test"
 
@@ -37,37 +35,12 @@ def _aws():
 @pytest.fixture
 def deployment():
     """Make the queues of three lanes and the parameter that names them."""
-    sqs = boto3.client("sqs")
-    fifo = {"FifoQueue": "true", "DeduplicationScope": "messageGroup"}
-    config = LanesConfig()
-    queues = {
-        lane.name: LaneQueues(
-            url=sqs.create_queue(QueueName=f"{lane.name}.fifo", Attributes=fifo)["QueueUrl"],
-            dead_letter_url=sqs.create_queue(QueueName=f"{lane.name}-dead.fifo", Attributes=fifo)["QueueUrl"],
-        )
-        for lane in config.lanes
-    }
-    deployment = Deployment(config=config, queues=queues, table="ledger")
-    boto3.client("ssm").put_parameter(Name=f"/lanes/{STACK}", Value=deployment.to_json(), Type="String")
-    return deployment
+    return make_deployment(boto3.client, stack=STACK)
 
 
 def received(url):
     """Take every message out of a queue, in the order in which it gives them."""
-    sqs = boto3.client("sqs")
-    taken = []
-    while found := sqs.receive_message(
-        QueueUrl=url, MaxNumberOfMessages=10, MessageSystemAttributeNames=["All"]
-    ).get("Messages"):
-        taken += found
-        sqs.delete_message_batch(
-            QueueUrl=url,
-            Entries=[
-                {"Id": str(place), "ReceiptHandle": message["ReceiptHandle"]}
-                for place, message in enumerate(found)
-            ],
-        )
-    return taken
+    return drain(boto3.client("sqs"), url)
 
 
 def test_a_stack_is_all_that_a_producer_needs_to_know(deployment):
@@ -143,13 +116,6 @@ def test_the_same_id_sent_again_is_in_the_queue_once(deployment):
     assert first.message_id == second.message_id
 
 
-def test_equal_bodies_with_different_ids_are_different_messages(deployment):
-    """The deduplication ID never comes from the body."""
-    Producer.from_stack(STACK).send_many([Message(kind="k", data=1, group="g") for _ in range(3)])
-
-    assert len(received(deployment.queues["MEDIUM"].url)) == 3
-
-
 def test_ids_that_sqs_does_not_take_are_sent_all_the_same(deployment):
     """Hashed for SQS, whole in the event."""
     Producer.from_stack(STACK).send("k", {}, id="Größe 7")
@@ -187,29 +153,6 @@ def test_an_address_that_nobody_answers_is_tried_again_and_given_up(deployment):
     assert len(pauses) == 2
     assert caught.value.failed[0].code == "EndpointConnectionError"
     assert caught.value.failed[0].maybe_sent
-
-
-def test_entries_of_a_batch_are_answered_one_by_one():
-    """Partial failures come with status 200; what is the sender's fault is not tried again."""
-
-    class Answering:
-        def send_message_batch(self, **_):
-            return {
-                "Successful": [{"Id": "0", "MessageId": "m", "SequenceNumber": "7", "MD5OfMessageBody": ""}],
-                "Failed": [
-                    {"Id": "1", "Code": "InternalError", "SenderFault": False},
-                    {"Id": "2", "Code": "InvalidMessageContents", "Message": "no", "SenderFault": True},
-                    {"Id": "3", "Code": "RequestThrottled", "SenderFault": True},
-                ],
-            }
-
-    entry = SendEntry(entry_id="0", body="{}", message_group_id="g", message_deduplication_id="d")
-    answers = SqsSender(Answering()).send_batch("url", [entry])
-
-    assert answers["0"].sequence_number == "7"
-    assert answers["1"] == Refused(code="InternalError", reason="", retryable=True)
-    assert answers["2"] == Refused(code="InvalidMessageContents", reason="no", retryable=False)
-    assert answers["3"].retryable
 
 
 def test_a_relays_mark_is_an_attribute_unless_the_body_fills_the_message(deployment):
@@ -268,28 +211,12 @@ def test_x_ray_is_told_of_the_trace_of_a_message_that_somebody_records(deploymen
 @pytest.mark.parametrize(
     ("raised", "code", "retryable", "answered"),
     [
-        (("ThrottlingException", 400), "ThrottlingException", True, True),
-        (("AWS.SimpleQueueService.RequestThrottled", 403), None, True, True),
-        (("ProvisionedThroughputExceededException", 400), None, True, True),
-        (("InternalError", 500), None, True, False),
-        (("ServiceUnavailable", 503), None, True, False),
-        (("AccessDenied", 403), None, False, True),
-        (("AWS.SimpleQueueService.NonExistentQueue", 400), None, False, True),
         (ReadTimeoutError(endpoint_url="x"), "ReadTimeoutError", True, False),
         (ParamValidationError(report="x"), "ParamValidationError", False, True),
     ],
-    ids=lambda value: value[0] if isinstance(value, tuple) else None,
 )
-def test_errors_of_aws_say_whether_to_try_again(raised, code, retryable, answered):
+def test_errors_without_an_answer_of_aws_say_whether_to_try_again(raised, code, retryable, answered):
     """Nothing of botocore leaves the seam, and the cause is kept."""
-    if isinstance(raised, tuple):
-        code = raised[0]
-        details = {
-            "Error": {"Code": code, "Message": "why"},
-            "ResponseMetadata": {"HTTPStatusCode": raised[1]},
-        }
-        raised = ClientError(details, "SendMessageBatch")
-
     with pytest.raises(AwsError) as caught, aws_errors("SendMessageBatch"):
         raise raised
 

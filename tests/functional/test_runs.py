@@ -160,10 +160,12 @@ def seal_alone(table, mark, members, *, announce):
     seal(table, mark, members, announce=announce, concurrency=1)
 
 
-@pytest.mark.parametrize(("sealed_first", "sealed_by"), [(False, seal_alone), (True, seal_by_three)])
-def test_a_member_costs_little_more_than_a_write_unit(client, sealed_first, sealed_by):
+@pytest.mark.parametrize(
+    ("members", "sealed_first", "sealed_by"), [(200, False, seal_alone), (400, True, seal_by_three)]
+)
+def test_a_member_costs_little_more_than_a_write_unit(client, members, sealed_first, sealed_by):
     """At most 1.1 units with the seal and the tree, in any order of members and ends."""
-    members, counting = 400, Counting(client)
+    counting = Counting(client)
     table = DynamoDBRuns(table=TABLE, client=counting)
     told = []
     identities = [f"shop#statement#c-{number}" for number in range(members)]
