@@ -17,20 +17,16 @@ from pyarrow import parquet
 
 from examples import asynchronous, away, priorities, reminders, sending, statements, together, traces
 from examples.orders import handler as orders
-from lanes import Consumer, LanesConfig, Message, Producer
-from lanes.config.deployment import Deployment, LaneQueues
-from lanes.consumer.runtime import Runtime
+from lanes import LanesConfig, Message, Producer
 from lanes.operate.dead_letters.listing import WITHOUT_NOTE
 from lanes.producer import Pacing
 from lanes.testing import InMemoryLanes
 from lanes.testing.clock import FakeClock
 from local.server import AwsServer
 from tests.docs.conftest import ROOT
+from tests.support import operating
 from tests.support.memory import World
 from tests.support.sending import REFUSE, FakeSqs, make_deployment, queue_url
-
-QUEUE = {"FifoQueue": "true", "DeduplicationScope": "messageGroup"}
-QUEUE |= {"FifoThroughputLimit": "perMessageGroupId"}
 
 
 def producer(sqs, **fields):
@@ -46,81 +42,13 @@ def priorities_in(sqs, lane):
     return [json.loads(entry.body)["priority"] for entry in sqs.queues.get(queue_url(lane), [])]
 
 
-@pytest.fixture
-def world(monkeypatch):
-    """Give lanes in memory behind the consumer of `examples/orders`."""
-    world = World()
-    runtime = Runtime(
-        deployment=world.deployment,
-        queues=world.queues,
-        ledger=world.ledger,
-        telemetry=world.recorder,
-        clock=world.clock,
-    )
-    behind_lanes = Consumer(runtime)
-    behind_lanes._handlers = orders.consumer._handlers
-    world.consumer = behind_lanes
-    for name, empty in (("BOOKED", {}), ("DONE_PAGES", []), ("IMPORTED", [])):
-        monkeypatch.setattr(orders, name, empty)
-    return world
-
-
-def test_a_busy_bank_is_asked_again_after_two_minutes(world):
-    """`Retry` decides when the message comes back."""
-    world.send("HIGH", "payment.captured", {"amount": 20_000})
-
-    kept = world.step("HIGH")
-
-    assert len(kept) == 1
-    assert world.recorder.named("message_failed")[0]["delay"] == timedelta(minutes=2).total_seconds()
-
-
-def test_a_payment_of_nothing_is_dead_lettered(world):
-    """`DeadLetter` dead-letters at once, with the reason of the handler."""
-    message_id = world.send("HIGH", "payment.captured", {"amount": 0})
-
-    assert world.step("HIGH") == set()
-    assert world.queues.notes[message_id].reason == "an amount of 0 can't be booked"
-    assert world.queues.notes[message_id].attempts == 1
-
-
-def test_a_rebuild_makes_way_between_two_pages(world, monkeypatch):
-    """`checkpoint` leaves while more urgent work waits, without costing an attempt."""
-    world.send("MAIN", "catalogue.rebuilt", {"catalogue": "books"})
-    batch = world.receive("MAIN")
-
-    def rebuild(page):
-        orders.DONE_PAGES.append(page)
-        world.clock.advance(1)
-        world.send("HIGH", "payment.captured", {"amount": 5}, group="h")
-        world.receive("HIGH")  # its mapping holds it and finds no slot
-
-    monkeypatch.setattr(orders, "rebuild_page", rebuild)
-    kept = world.invoke("MAIN", batch)
-
-    assert orders.DONE_PAGES == ["books/1"]
-    assert len(kept) == 1
-    assert world.recorder.named("batch_yielded")[0]["to_lane"] == "HIGH"
-
-
-def test_what_a_handler_sends_inherits_its_priority(world, monkeypatch):
-    """The handler runs inside the priority of its message."""
-    sqs = FakeSqs()
-    monkeypatch.setattr(orders, "producer", lambda: producer(sqs))
-    body = Message(kind="order.placed", data={"order": 7}, priority=60).to_body()
-    world.send_body("HIGH", body)
-
-    world.step("HIGH")
-
-    assert priorities_in(sqs, "HIGH") == [60]
-
-
-def test_a_body_of_another_form_reaches_the_raw_handler(world):
+def test_a_body_of_another_form_reaches_the_raw_handler(monkeypatch):
     """An event of EventBridge is no CloudEvent."""
-    event = {"detail": {"bucket": {"name": "uploads"}, "object": {"key": "a.csv"}}}
-    world.send_body("MAIN", json.dumps(event))
+    monkeypatch.setattr(orders, "IMPORTED", [])
+    lanes = InMemoryLanes(orders.consumer)
+    lanes.send_body("MAIN", '{"detail": {"bucket": {"name": "uploads"}, "object": {"key": "a.csv"}}}')
+    lanes.run_until_idle()
 
-    assert world.step("MAIN") == set()
     assert orders.IMPORTED == ["uploads/a.csv"]
 
 
@@ -370,20 +298,8 @@ def test_the_spark_example_joins_dead_letters_with_their_table(tmp_path, install
 
 def add_stack(endpoint_url, name):
     """Make the queues and the parameter of a stack with the default lanes."""
-    place = {"endpoint_url": endpoint_url, "region_name": "eu-central-1"}
-    sqs = boto3.client("sqs", **place)
-    config = LanesConfig()
-    queues = {}
-    for lane in config.lanes:
-        url, dead = (
-            sqs.create_queue(QueueName=f"{lane.name}{suffix}.fifo", Attributes=QUEUE)["QueueUrl"]
-            for suffix in ("", "-dead")
-        )
-        queues[lane.name] = LaneQueues(url=url, dead_letter_url=dead)
-    deployment = Deployment(config=config, queues=queues, table="ledger")
-    parameters = boto3.client("ssm", **place)
-    parameters.put_parameter(Name=f"/lanes/{name}", Type="String", Value=deployment.to_json())
-    return sqs, deployment
+    client = functools.partial(boto3.client, endpoint_url=endpoint_url, region_name="eu-central-1")
+    return client("sqs"), operating.make_deployment(client, stack=name)
 
 
 def waiting(sqs, url):

@@ -6,8 +6,6 @@ import subprocess
 import textwrap
 import tomllib
 
-import pytest
-
 from lanes import LanesConfig
 from tests.docs.pages import ROOT, anchors, blocks, links, name_of, pages, spans
 
@@ -21,80 +19,79 @@ MADE = re.compile(
 )
 
 
-def every_page(test):
-    """Run a test for each page."""
-    return pytest.mark.parametrize("page", pages(), ids=name_of)(test)
-
-
-@every_page
-def test_links_lead_to_files_and_headings_that_exist(page):
+def test_links_lead_to_files_and_headings_that_exist():
     """A reader who follows a link arrives."""
-    for file, anchor in links(page):
-        target = (page.parent / file).resolve() if file else page
-        assert target.exists(), file
-        assert not anchor or anchor in anchors(target), f"{file}#{anchor}"
+    for page in pages():
+        for file, anchor in links(page):
+            target = (page.parent / file).resolve() if file else page
+            assert target.exists(), f"{name_of(page)}: {file}"
+            assert not anchor or anchor in anchors(target), f"{name_of(page)}: {file}#{anchor}"
 
 
-@every_page
-def test_files_that_are_named_exist(page):
+def test_files_that_are_named_exist():
     """A name written as code that looks like a file or folder of this repository is one."""
-    for span in spans(page):
-        if FILE.fullmatch(span) and "/" in span and not MADE.search(span):
-            assert any((base / span).exists() for base in (ROOT, page.parent)), span
+    for page in pages():
+        for span in spans(page):
+            if FILE.fullmatch(span) and "/" in span and not MADE.search(span):
+                assert any((base / span).exists() for base in (ROOT, page.parent)), f"{name_of(page)}: {span}"
 
 
-@every_page
-def test_python_is_quoted_from_files_that_are_tested(page):
+def test_python_is_quoted_from_files_that_are_tested():
     """Each block stands, word for word, in one of the examples, or in the template of a new app."""
     sources = [path.read_text(encoding="utf-8") for path in EXAMPLES]
     sources += [path.read_text(encoding="utf-8").replace("$stack", "shop") for path in TEMPLATE]
-    for block in blocks(page, "python"):
-        quoted = [part.strip("\n") for part in block.split("\n...\n")]
-        for part in quoted:
-            spread = [part, textwrap.indent(part, " " * 4), textwrap.indent(part, " " * 8)]
-            assert any(form in source for form in spread for source in sources), part
+    for page in pages():
+        for block in blocks(page, "python"):
+            quoted = [part.strip("\n") for part in block.split("\n...\n")]
+            for part in quoted:
+                spread = [part, textwrap.indent(part, " " * 4), textwrap.indent(part, " " * 8)]
+                assert any(form in source for form in spread for source in sources), (
+                    f"{name_of(page)}: {part}"
+                )
 
 
-@every_page
-def test_lanes_toml_blocks_can_be_loaded(page):
+def test_lanes_toml_blocks_can_be_loaded():
     """Settings that are shown are settings that work, in every stage."""
-    for block in blocks(page, "toml"):
-        raw = tomllib.loads(block)
-        for stage in (None, *raw.get("stages", {})):
-            LanesConfig.from_dict(raw, stage=stage)
+    for page in pages():
+        for block in blocks(page, "toml"):
+            raw = tomllib.loads(block)
+            for stage in (None, *raw.get("stages", {})):
+                LanesConfig.from_dict(raw, stage=stage)
 
 
-@every_page
-def test_make_targets_exist(page):
+def test_make_targets_exist():
     """What is to be typed can be typed."""
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     known = set(re.findall(r"^([a-z-]+):.*## ", makefile, re.MULTILINE))
-    lines = [line for block in blocks(page, "sh") for line in block.splitlines()]
-    typed = [shlex.split(line, comments=True) for line in lines if line.startswith("make")]
-    used = {words[1] for words in typed if words[:1] == ["make"] and len(words) > 1}
-    used |= {span.split()[1] for span in spans(page) if span.startswith("make ")}
+    for page in pages():
+        lines = [line for block in blocks(page, "sh") for line in block.splitlines()]
+        typed = [shlex.split(line, comments=True) for line in lines if line.startswith("make")]
+        used = {words[1] for words in typed if words[:1] == ["make"] and len(words) > 1}
+        used |= {span.split()[1] for span in spans(page) if span.startswith("make ")}
 
-    assert used <= known
+        assert used <= known, name_of(page)
 
 
-@every_page
-def test_commands_paste_as_they_are(page):
+def test_commands_paste_as_they_are():
     """Without a prompt, and without the output among them, which has a block of its own."""
-    assert blocks(page, "console") == []
-    for block in blocks(page, "sh"):
-        assert not [line for line in block.splitlines() if line.startswith(("$ ", "> "))]
-        parsed = subprocess.run(["/bin/sh", "-n"], input=block, capture_output=True, text=True, check=False)
-        assert parsed.returncode == 0, f"{block}{parsed.stderr}"
+    for page in pages():
+        assert blocks(page, "console") == [], name_of(page)
+        for block in blocks(page, "sh"):
+            assert not [line for line in block.splitlines() if line.startswith(("$ ", "> "))], name_of(page)
+            parsed = subprocess.run(
+                ["/bin/sh", "-n"], input=block, capture_output=True, text=True, check=False
+            )
+            assert parsed.returncode == 0, f"{name_of(page)}: {block}{parsed.stderr}"
 
 
-@every_page
-def test_pages_stay_short(page):
+def test_pages_stay_short():
     """A page that nobody finishes explains nothing; what is looked up, or printed by a benchmark, may be longer."""
-    usual = 320 if page.parent.name == "reference" else 220
-    limits = {"README.md": 120, "CONTRIBUTING.md": 200, "docs/benchmarks.md": 400}
-    limit = limits.get(name_of(page), usual)
+    for page in pages():
+        usual = 320 if page.parent.name == "reference" else 220
+        limits = {"README.md": 120, "CONTRIBUTING.md": 200, "docs/benchmarks.md": 400}
+        limit = limits.get(name_of(page), usual)
 
-    assert len(page.read_text(encoding="utf-8").splitlines()) <= limit
+        assert len(page.read_text(encoding="utf-8").splitlines()) <= limit, name_of(page)
 
 
 def test_every_page_can_be_reached_from_the_readme():
