@@ -7,8 +7,7 @@ import pytest
 from benchmarks.hostile import hostile_body
 from benchmarks.soak import command_of, main, soak
 from benchmarks.soak_round import FAULTS, Round, breaches
-from lanes.consumer import Consumer, ledger
-from lanes.consumer.outcome import Outcomes
+from lanes.consumer import Consumer
 
 pytestmark = pytest.mark.deep
 
@@ -76,28 +75,6 @@ def test_an_empty_answer_is_found_and_made_small(monkeypatch, capsys):
     arguments = command_of(breached).split()[3:]
     assert main(arguments) == 1
     assert "BREACH" in capsys.readouterr().out
-
-
-def test_going_on_with_a_group_after_a_failure_is_found(monkeypatch):
-    """It breaks the order within groups."""
-    monkeypatch.setattr(Outcomes, "behind", lambda _self, _record: None)
-
-    found = (line for seed in range(6) for line in breaches(Round(seed=seed), Counter()))
-
-    assert any("out of order" in line for line in found)
-
-
-def test_attempts_that_start_again_are_found(monkeypatch):
-    """A consumer that forgets what it counted tells a wrong attempt, and never gives up what fails always."""
-    at = ledger._entry_at
-    monkeypatch.setattr(ledger, "_entry_at", lambda record, lane, _known: at(record, lane, None))
-    monkeypatch.setattr("benchmarks.soak_round.MOST_INVOCATIONS", 300)
-
-    found = (
-        breaches(Round(seed=seed, messages=20, without=frozenset(FAULTS)), Counter()) for seed in range(6)
-    )
-
-    assert any("wrong attempt" in line or "never settled" in line for lines in found for line in lines)
 
 
 @pytest.mark.parametrize("seed", range(3))

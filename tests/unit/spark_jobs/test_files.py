@@ -34,6 +34,13 @@ def test_columns_of_csv_are_text(tmp_path):
     ]
 
 
+def test_a_field_of_csv_may_be_long(tmp_path):
+    """As long as a message holds it."""
+    (tmp_path / "letters.csv").write_text(f"n,text\n0,{'x' * 200_000}\n")
+
+    assert [len(row["data"]["text"]) for row in rows(tmp_path / "letters.csv")] == [200_000]
+
+
 def test_lines_of_json_go_out_as_they_came(tmp_path):
     """Numbers keep their digits, and a field that a line lacks is null."""
     file = tmp_path / "rows.jsonl"

@@ -1,6 +1,5 @@
 """The sessions of a run: one at a time, whoever begins when."""
 
-import json
 from datetime import UTC, datetime
 
 import pytest
@@ -74,11 +73,3 @@ def test_a_file_is_created_once(storage, tmp_path):
     assert not storage.create("a/b.json", b"2")
 
     assert [path.read_bytes() for path in (tmp_path / "a").iterdir()] == [b"1"]
-
-
-def test_a_session_that_has_ended_makes_room(storage):
-    """Whatever its end was; numbers go on."""
-    first = take(storage, "first")
-    storage.write("spring/sessions/first.json", json.dumps({}).encode())
-
-    assert (first.number, take(storage, "second").number) == (1, 2)

@@ -112,14 +112,6 @@ def test_each_stack_has_its_own_answers():
     assert call(first, "/api/look", query=b"stack=third", others=others)[0] == 404
 
 
-def test_an_error_that_no_page_explains_is_logged_with_its_traceback(caplog):
-    """The page says where to look."""
-    status, said = call(Routes(failing(ZeroDivisionError("by us"))), "/api/look")
-
-    assert (status, said["title"]) == (500, "lanes ui failed; its terminal shows the error")
-    assert "by us" in caplog.text
-
-
 def test_an_error_that_repeats_is_logged_once_a_minute(caplog):
     """Each open page asks every few seconds."""
     clock = FakeClock()
