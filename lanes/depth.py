@@ -20,6 +20,11 @@ class LaneDepth:
     in_flight: int
 
     @property
+    def messages(self) -> int:
+        """All of them."""
+        return self.backlog + self.in_flight
+
+    @property
     def is_empty(self) -> bool:
-        """Whether the queue has neither."""
-        return self.backlog == 0 and self.in_flight == 0
+        """Whether the queue has none."""
+        return self.messages == 0

@@ -80,7 +80,7 @@ class _Reader:
             config=operations.deployment.config,
             depths=operations.depths,
             mappings=operations.mappings,
-            figures=operations.figures,
+            figures=operations.figures.read,
             trend=DepthTrend(),
         )
         self._work = Cached(

@@ -21,7 +21,7 @@ from lanes.errors import LanesError
 from lanes.operate.history.descriptions import MAX_LENGTH
 from lanes.operate.history.log import LogFiles
 from lanes.operate.history.traced_messages import trace_id_in
-from lanes.operate.history.tracer import LogOnly, Tracer
+from lanes.operate.history.tracer import Tracer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -115,12 +115,11 @@ def trace(
 
 
 def _tracer_of_files(paths: Sequence[Path]) -> Tracer:
-    none = LogOnly()
     return Tracer(
         config=LanesConfig(),
         logs=LogFiles(paths),
-        ledger=none,
-        audit=none,
+        ledger=None,
+        audit=None,
         outbox=None,
         note=say,
         # A file may come from any deployment, so its engine is unknown.

@@ -7,12 +7,10 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lanes.outbox.telemetry import NoTelemetry
+from lanes.outbox.telemetry import RelayTelemetry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from lanes.outbox.telemetry import RelayTelemetry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +27,7 @@ class RelayContext:
     """
 
     name: str = "relay"
-    telemetry: RelayTelemetry = field(default_factory=NoTelemetry)
+    telemetry: RelayTelemetry = field(default_factory=RelayTelemetry)
     clock: Callable[[], float] = time.time
     pause: Callable[[float], object] = time.sleep
     chance: Callable[[], float] = random.random

@@ -13,7 +13,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from lanes.errors import AwsError, OutboxStoreError, UnwrittenMarksError
 from lanes.outbox.context import RelayContext
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from lanes.config import LanesConfig
+    from lanes.depth import LaneDepth
     from lanes.outbox.store import RelayStore
 
 # More than a batch, so that a busy relay removes entries faster than it publishes them.
@@ -38,13 +39,6 @@ MARK_RETRIES = RetryPolicy(backoff_base=timedelta(milliseconds=100), backoff_max
 STOPS_WITHIN_SECONDS = 3.0
 # `run_until` waits for the end of a pause that is shorter; a longer one is for the next run.
 LONGEST_LINGER_SECONDS = 3.0
-
-
-class Depths(Protocol):
-    """Counts the messages in the lanes, for `lane_window`."""
-
-    def waiting(self, lane: str) -> int:
-        """Return the number of messages in a lane's queue, including received ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +58,7 @@ class Relay:
         store: the outbox.
         producer: sends to the lanes, each message once (`ONE_TRY`).
         config: lanes and outbox settings.
-        depths: counts the messages in the lanes; required for `lane_window`.
+        depth_of: counts the messages of a lane by its name, received ones too; required for `lane_window`.
         context: name, reports, time and chance.
     """
 
@@ -74,14 +68,14 @@ class Relay:
         store: RelayStore,
         producer: Publisher,
         config: LanesConfig,
-        depths: Depths | None = None,
+        depth_of: Callable[[str], LaneDepth] | None = None,
         context: RelayContext | None = None,
     ) -> None:
         context = context or RelayContext()
         self.store = store
         self.config = config
         self._settings = config.outbox
-        self._depths = depths
+        self._depth_of = depth_of
         # With the rest of the owner's name it fits the 80 characters of `locked_by` in SQL.
         self._name = context.name[:40]
         self._context = context
@@ -208,9 +202,9 @@ class Relay:
     def _free_places(self, now: float) -> Mapping[str, int]:
         """Return how many entries may be claimed of each lane that has a window or has failed."""
         free = dict(self._publication.pauses.limits(now))
-        if self._depths is not None:
+        if self._depth_of is not None:
             for lane, size in self._settings.lane_window.items():
-                left = size - self._depths.waiting(lane)
+                left = size - self._depth_of(lane).messages
                 free[lane] = min(left, free.get(lane, left))
         return free
 

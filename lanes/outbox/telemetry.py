@@ -1,10 +1,10 @@
-"""The telemetry of a relay: metrics, log events, and the protocol that receives them."""
+"""The telemetry of a relay: metrics, log events, and the class that receives them."""
 
 from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,8 +70,8 @@ class RelayRound:
         )
 
 
-class RelayTelemetry(Protocol):
-    """Receives the metrics and events of a relay."""
+class RelayTelemetry:
+    """Receives the metrics and events of a relay; this one reports nothing."""
 
     def count(self, metric: RelayMetric, value: float = 1) -> None:
         """Add to a count."""
@@ -93,28 +93,3 @@ class RelayTelemetry(Protocol):
 
     def status(self, status: OutboxStatus, *, now: float) -> None:
         """Report the status of the outbox."""
-
-
-class NoTelemetry:
-    """Telemetry that reports nothing."""
-
-    def count(self, metric: RelayMetric, value: float = 1) -> None:
-        """Do nothing."""
-
-    def not_sent(self, entry: Entry, mark: Mark, *, reason: str) -> None:
-        """Do nothing."""
-
-    def round(self, outcome: RelayRound, marks: Sequence[Mark], *, now: float) -> None:
-        """Do nothing."""
-
-    def lane_failed(self, lane: str, cause: Cause) -> None:
-        """Do nothing."""
-
-    def outage(self, outage: Outage, *, now: float) -> None:
-        """Do nothing."""
-
-    def recovered(self, outage: Outage, *, now: float) -> None:
-        """Do nothing."""
-
-    def status(self, status: OutboxStatus, *, now: float) -> None:
-        """Do nothing."""

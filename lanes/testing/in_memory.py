@@ -109,7 +109,12 @@ class InMemoryLanes:
         self._sender = MemorySender(self.deployment, queues, self.journal, self._stack.new_bell())
         self._later = MemoryLater(self._sender, self.clock)
         self.producer = self.new_producer()
-        self._relays = Relays(producer=self.producer, config=self.config, clock=self.clock, queues=queues)
+        self._relays = Relays(
+            producer=self.producer,
+            config=self.config,
+            clock=self.clock,
+            depth_of=self._stack.queues.depth,
+        )
         self._invocations = Invocations(
             settings=self.config.consumer,
             clock=self.clock,

@@ -9,13 +9,13 @@ from lanes.outbox.entry import EntryState
 from lanes.outbox.relay import Relay
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable
 
     from lanes.config import LanesConfig
+    from lanes.depth import LaneDepth
     from lanes.outbox.store import RelayStore
     from lanes.producer import Producer
     from lanes.testing.clock import FakeClock
-    from lanes.testing.fifo.queue import FifoQueue
 
 UNFINISHED = (EntryState.PENDING, EntryState.PROCESSING, EntryState.FAILED)
 
@@ -24,12 +24,17 @@ class Relays:
     """Publishes the due entries of every store whenever the lanes run."""
 
     def __init__(
-        self, *, producer: Producer, config: LanesConfig, clock: FakeClock, queues: Mapping[str, FifoQueue]
+        self,
+        *,
+        producer: Producer,
+        config: LanesConfig,
+        clock: FakeClock,
+        depth_of: Callable[[str], LaneDepth],
     ) -> None:
         self._producer = producer
         self._config = config
         self._clock = clock
-        self._queues = queues
+        self._depth_of = depth_of
         self._relays: list[Relay] = []
 
     def add(self, store: RelayStore) -> None:
@@ -39,7 +44,7 @@ class Relays:
                 store=store,
                 producer=self._producer,
                 config=self._config,
-                depths=self,
+                depth_of=self._depth_of,
                 # A chance in the middle leaves the delays of retries as they are configured.
                 context=RelayContext(clock=self._clock, pause=lambda _: None, chance=lambda: 0.5),
             )
@@ -49,11 +54,6 @@ class Relays:
         """Publish all due entries; return whether there were any."""
         rounds = [relay.run_until(self._clock.now) for relay in self._relays]
         return any(one.published or one.failed for one in rounds)
-
-    def waiting(self, lane: str) -> int:
-        """Return how many messages are in a lane's queue, for `lane_window`."""
-        counts = self._queues[lane].counts()
-        return counts.visible + counts.not_visible
 
     def unfinished(self) -> list[str]:
         """Describe the entries that are not published yet, a line for each state of each store."""

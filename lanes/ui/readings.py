@@ -6,6 +6,7 @@ import dataclasses
 import threading
 import time
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lanes.operate.cached import Cached
@@ -38,28 +39,23 @@ OVER_LASTS = 60.0
 """Seconds between two readings of a run that is over: only a redrive changes its counts."""
 
 
-class CachedFigures(Cached["Mapping[str, LaneFigures]"]):
-    """Figures for `StatusReader`."""
-
-    def read(self) -> Mapping[str, LaneFigures]:
-        """Return the figures by lane."""
-        return self.get()
-
-
 class CachedMappings:
-    """States of mappings for `StatusReader`."""
+    """
+    States of mappings for `StatusReader`.
 
-    def __init__(
-        self, read: Callable[[str], Sequence[LaneMapping]], read_bell: Callable[[], Sequence[LaneMapping]]
-    ) -> None:
-        self._read = read
-        self._bell = Cached(read_bell, lasts=MAPPINGS_LAST)
+    Args:
+        session: the connection to the lanes.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._bell = Cached(self._read_bell, lasts=MAPPINGS_LAST)
         self._lanes: dict[str, Cached[Sequence[LaneMapping]]] = {}
 
     def of_lane(self, lane: str) -> Sequence[LaneMapping]:
         """Return the mappings that serve a lane."""
-        cached = self._lanes.setdefault(lane, Cached(lambda: self._read(lane), lasts=MAPPINGS_LAST))
-        return cached.get()
+        read = partial(self._read, lane)
+        return self._lanes.setdefault(lane, Cached(read, lasts=MAPPINGS_LAST)).get()
 
     def of_bell(self) -> Sequence[LaneMapping]:
         """Return the mappings on the bell."""
@@ -72,6 +68,12 @@ class CachedMappings:
         for cached in list(self._lanes.values()):
             cached.forget()
 
+    def _read(self, lane: str) -> Sequence[LaneMapping]:
+        return self._session.operations.mappings.of_lane(lane)
+
+    def _read_bell(self) -> Sequence[LaneMapping]:
+        return self._session.operations.mappings.of_bell()
+
 
 class LaneReadings:
     """
@@ -83,8 +85,8 @@ class LaneReadings:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._figures = CachedFigures(self._read_figures, lasts=FIGURES_LAST)
-        self._mappings = CachedMappings(self._read_mappings, self._read_bell)
+        self._figures = Cached(self._read_figures, lasts=FIGURES_LAST)
+        self._mappings = CachedMappings(session)
         self._trend = DepthTrend()
 
     def read(self) -> Status:
@@ -99,7 +101,7 @@ class LaneReadings:
             config=operations.deployment.config,
             depths=operations.depths,
             mappings=self._mappings,
-            figures=self._figures,
+            figures=self._figures.get,
             trend=self._trend,
         )
         return reader.read()
@@ -111,12 +113,6 @@ class LaneReadings:
 
     def _read_figures(self) -> Mapping[str, LaneFigures]:
         return self._session.operations.figures.read()
-
-    def _read_mappings(self, lane: str) -> Sequence[LaneMapping]:
-        return self._session.operations.mappings.of_lane(lane)
-
-    def _read_bell(self) -> Sequence[LaneMapping]:
-        return self._session.operations.mappings.of_bell()
 
 
 @dataclasses.dataclass(slots=True)

@@ -5,9 +5,10 @@ The relay keeps at most `lane_window` messages waiting in a lane (off by default
 can be re-prioritised and cancelled.
 """
 
+from lanes.depth import LaneDepth
 from lanes.outbox.rules import lane_shares
 from tests.support.outbox_bench import CONFIG
-from tests.support.outbox_relay import Depths, Run
+from tests.support.outbox_relay import Run
 
 
 def test_a_lane_without_room_is_passed_over(bench):
@@ -22,15 +23,20 @@ def test_a_lane_without_room_is_passed_over(bench):
 
 def test_the_window_of_a_lane_keeps_the_rest_in_the_store(subject, clock):
     """Only as many leave as the lane has room for, the most urgent of them."""
-    depths = Depths(MEDIUM=3)
-    run = Run(subject, clock, depths=depths, lane_window={"MEDIUM": 5})
+    full = {"MEDIUM": 3}
+    run = Run(
+        subject,
+        clock,
+        depth_of=lambda lane: LaneDepth(backlog=full[lane], in_flight=0),
+        lane_window={"MEDIUM": 5},
+    )
     run.write("a", "b", "c")
     run.write("d", priority=10)
 
     run.relay.run_once()
     assert run.sent() == ["d", "a"]
-    depths.full["MEDIUM"] = 5
+    full["MEDIUM"] = 5
     assert run.relay.run_once().is_idle
-    depths.full["MEDIUM"] = 0
+    full["MEDIUM"] = 0
     run.relay.run_once()
     assert run.sent() == ["d", "a", "b", "c"]

@@ -14,7 +14,7 @@ from lanes.config.deployment import Deployment, LaneQueues
 from lanes.config.outbox_table import LONGEST_LOCK
 from lanes.errors import ConfigurationError
 from lanes.outbox import EntryFilter, Operator, Outbox
-from lanes.outbox.dynamodb.operations import ConsumerEffects
+from lanes.outbox.dynamodb.operations import begun_effects
 from lanes.outbox.dynamodb.relay_function import RelayFunction, relay_from_env
 from lanes.outbox.entry import EntryState
 from local import corrections
@@ -187,4 +187,4 @@ def test_the_consumers_ledger_tells_what_was_handled(place):
     named = [("k", "done"), ("k", "open"), ("other", "done")]
     entries = [place.outbox.prepare(kind, None, id=one) for kind, one in named]
 
-    assert ConsumerEffects(table="ledger", client=client)(entries) == {"lanes#k#done"}
+    assert begun_effects(client, "ledger", entries) == {"lanes#k#done"}

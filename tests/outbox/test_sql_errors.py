@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from lanes.errors import ConfigurationError, OutboxStoreError
 from lanes.outbox.sql.database import _driver_settings, open_engine, sql_errors
 from lanes.outbox.sql.store import SqlOutboxStore
-from lanes.outbox.telemetry import NoTelemetry
+from lanes.outbox.telemetry import RelayTelemetry
 from tests.support.outbox_bench import Bench
 from tests.support.outbox_relay import Run
 
@@ -148,7 +148,7 @@ def test_an_engine_that_commits_each_statement_is_refused(postgresql_subject, cl
         bench.claim()
 
 
-class TellingTelemetry(NoTelemetry):
+class TellingTelemetry(RelayTelemetry):
     """Telemetry that keeps the reasons of outages."""
 
     def __init__(self, told):

@@ -10,7 +10,7 @@ from tests.support.sending import ACCEPT, queue_url
 class Run:
     """An outbox with a relay on it."""
 
-    def __init__(self, subject, clock, plan=lambda _: ACCEPT, depths=None, context=None, **outbox):
+    def __init__(self, subject, clock, plan=lambda _: ACCEPT, depth_of=None, context=None, **outbox):
         context = context or {}
         self.config = LanesConfig.from_dict({"outbox": {"retry_jitter": 0, **outbox}})
         self.subject, self.clock = subject, clock
@@ -20,7 +20,7 @@ class Run:
             store=subject.store,
             producer=producer,
             config=self.config,
-            depths=depths,
+            depth_of=depth_of,
             context=RelayContext(clock=clock, pause=clock.advance, **context),
         )
 
@@ -35,13 +35,3 @@ class Run:
     def state(self, entry_id):
         """Read an entry's state."""
         return self.subject.operations.entry(entry_id).state
-
-
-class Depths:
-    """How full lanes are, by name."""
-
-    def __init__(self, **full):
-        self.full = full
-
-    def waiting(self, lane):
-        return self.full.get(lane, 0)

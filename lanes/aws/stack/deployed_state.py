@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
     from lanes.operate.history.audit import AuditEntry, AuditTrail
-    from lanes.operate.lanes.mappings import LaneMapping, Mappings
+    from lanes.operate.lanes.mappings import Mappings
 
 
 MOST_AUDITED = 1000
@@ -26,7 +26,12 @@ MOST_AUDITED = 1000
 
 
 class DeployedStateCalls:
-    """Reads the deployed resources; every method raises `AwsError`."""
+    """
+    Reads the deployed resources; every method raises `AwsError`.
+
+    Attributes:
+        mappings: the event source mappings.
+    """
 
     def __init__(
         self,
@@ -43,7 +48,7 @@ class DeployedStateCalls:
         self._dynamodb = dynamodb
         self._functions = functions
         self._iam = iam
-        self._mappings = mappings
+        self.mappings = mappings
         self._audit = audit
         self._table = table
 
@@ -58,22 +63,6 @@ class DeployedStateCalls:
         with aws_errors("ListQueues"):
             pages = self._sqs.get_paginator("list_queues").paginate(QueueNamePrefix=prefix)
             return [url for page in pages for url in page.get("QueueUrls", [])]
-
-    def mappings(self, lane: str) -> Sequence[LaneMapping]:
-        """Return the consumer's mappings that serve a lane."""
-        return self._mappings.of_lane(lane)
-
-    def other_mappings(self, lane: str) -> Sequence[LaneMapping]:
-        """Return the mappings of other functions on a lane's queue."""
-        return self._mappings.others(lane)
-
-    def mappings_of_function(self, arn: str) -> Sequence[LaneMapping]:
-        """Return the mappings to a function, of any source, to all its versions and aliases."""
-        return self._mappings.of_function(arn)
-
-    def mappings_of_source(self, arn: str) -> Sequence[LaneMapping]:
-        """Return the mappings of all functions on a queue."""
-        return self._mappings.of_source(arn)
 
     def intakes(self) -> list[str]:
         """Return the ARNs of the functions that forward to these lanes."""
@@ -93,10 +82,6 @@ class DeployedStateCalls:
         with aws_errors("GetQueueUrl"):
             url = self._sqs.get_queue_url(QueueName=name, QueueOwnerAWSAccountId=account)["QueueUrl"]
         return self.queue(url)
-
-    def bell_mappings(self) -> Sequence[LaneMapping]:
-        """Return the mappings on the bell."""
-        return self._mappings.of_bell()
 
     def switches(self) -> list[AuditEntry]:
         """Return the pauses and resumes of the audit trail, the latest first."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.cloudwatch.figures import CloudWatchFigures
@@ -29,7 +29,7 @@ from lanes.operate.history.recent import RecentWorkReader
 from lanes.operate.history.tracer import Tracer
 from lanes.operate.lanes.mappings import PulledLanes
 from lanes.operate.overrides.change import count_met
-from lanes.outbox.dynamodb.operations import OutboxLookup
+from lanes.outbox.dynamodb.operations import find_entry
 from lanes.producer import Producer
 
 if TYPE_CHECKING:
@@ -174,9 +174,9 @@ class Operations:
         return Tracer(
             config=self.deployment.config,
             logs=logs,
-            ledger=DynamoDBLedger(table=self.deployment.table, client=self._dynamodb),
+            ledger=DynamoDBLedger(table=self.deployment.table, client=self._dynamodb).read,
             audit=self.audit,
-            outbox=OutboxLookup(table=outbox, client=self._dynamodb) if outbox else None,
+            outbox=partial(find_entry, self._dynamodb, outbox) if outbox else None,
             note=note,
         )
 

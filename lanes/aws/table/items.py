@@ -11,13 +11,14 @@ has its empty value (docs/reference/formats.md).
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
 from lanes.errors import AwsError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from mypy_boto3_dynamodb import DynamoDBClient
 
@@ -54,17 +55,16 @@ def key_parts(item: Mapping[str, Any], count: int = 3) -> list[str]:
     return str(item["pk"]["S"]).split("#", count - 1)
 
 
-def read_items(client: DynamoDBClient, table: str, keys: Sequence[Any]) -> list[Any]:
-    """Return the items that exist, each in a consistent read; raises `AwsError`."""
+def read_items(client: DynamoDBClient, table: str, keys: Sequence[Any], **shown: Any) -> list[Any]:
+    """Return the items that exist, all of them or what `shown` projects, in consistent reads; raises `AwsError`."""
     found: list[Any] = []
     for start in range(0, len(keys), MAX_READ):
         pending = list(keys[start : start + MAX_READ])
         for _ in range(TRIES):
+            # Consistent, since another environment may have written the entry a moment ago.
+            request: Any = {"Keys": pending, "ConsistentRead": True, **shown}
             with aws_errors("BatchGetItem"):
-                answer = client.batch_get_item(
-                    # Consistent, since another environment may have written the entry a moment ago.
-                    RequestItems={table: {"Keys": pending, "ConsistentRead": True}}
-                )
+                answer = client.batch_get_item(RequestItems={table: request})
             found += answer["Responses"].get(table, [])
             unread: Any = answer.get("UnprocessedKeys", {})
             pending = unread.get(table, {}).get("Keys", [])
@@ -89,16 +89,20 @@ def write_items(client: DynamoDBClient, table: str, items: Sequence[Any]) -> Non
             raise AwsError(operation="BatchWriteItem", code="UnprocessedItems", retryable=True)
 
 
-def query_pages(client: DynamoDBClient, **query: Any) -> Iterator[Any]:
-    """Yield the pages of a query of the index, as many as you take; raises `AwsError`."""
-    start: dict[str, Any] = {}
+def pages_of(operation: str, call: Callable[..., Any], **parameters: Any) -> Iterator[Any]:
+    """Yield the pages of a Query or a Scan, each read when it is asked for; raises `AwsError`."""
     while True:
-        with aws_errors("Query"):
-            page = client.query(IndexName=INDEX, **query, **start)
+        with aws_errors(operation):
+            page = call(**parameters)
         yield page
         if "LastEvaluatedKey" not in page:
             return
-        start = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
+        parameters["ExclusiveStartKey"] = page["LastEvaluatedKey"]
+
+
+def query_pages(client: DynamoDBClient, **query: Any) -> Iterator[Any]:
+    """Yield the pages of a query of the index, as many as you take; raises `AwsError`."""
+    return pages_of("Query", client.query, IndexName=INDEX, **query)
 
 
 def latest_in(
@@ -117,21 +121,13 @@ def latest_in(
     Raises:
         AwsError: a call failed.
     """
-    found: list[dict[str, Any]] = []
-    start: dict[str, Any] = {}
-    while len(found) < limit:
-        with aws_errors("Query"):
-            page = client.query(
-                TableName=table,
-                IndexName=INDEX,
-                KeyConditionExpression="parked_lane = :partition AND parked_until >= :since",
-                ExpressionAttributeValues={":partition": {"S": partition}, ":since": {"S": sortable(since)}},
-                ScanIndexForward=False,
-                Limit=limit - len(found),
-                **start,
-            )
-        found += [item for item in page["Items"] if text_in(item, "pk").startswith(f"{partition}#")]
-        if "LastEvaluatedKey" not in page:
-            break
-        start = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
-    return found
+    pages = query_pages(
+        client,
+        TableName=table,
+        KeyConditionExpression="parked_lane = :partition AND parked_until >= :since",
+        ExpressionAttributeValues={":partition": {"S": partition}, ":since": {"S": sortable(since)}},
+        ScanIndexForward=False,
+        Limit=limit,
+    )
+    items = (item for page in pages for item in page["Items"])
+    return list(islice((one for one in items if text_in(one, "pk").startswith(f"{partition}#")), limit))

@@ -17,6 +17,7 @@ import hashlib
 import math
 import time
 from contextlib import contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
@@ -139,17 +140,13 @@ class DynamoDBLedger:
 
     def parked(self, lane: str, *, after: float, limit: int | None = None) -> list[Entry]:
         """Return the records of a lane that are parked until later than `after`."""
-        found: list[Entry] = []
-        for page in query_pages(
+        pages = query_pages(
             self._client,
             TableName=self._table,
             KeyConditionExpression="parked_lane = :lane AND parked_until > :after",
             ExpressionAttributeValues={":lane": {"S": lane}, ":after": {"S": sortable(after)}},
-        ):
-            found += [entry_of(item) for item in page["Items"]]
-            if limit is not None and len(found) >= limit:
-                break
-        return found[:limit]
+        )
+        return list(islice((entry_of(item) for page in pages for item in page["Items"]), limit))
 
     def begin_effect(self, effect_id: str, *, owner: str, now: float, until: float) -> Claim:
         """Claim an effect, unless it was done or runs elsewhere."""

@@ -14,7 +14,7 @@ from lanes.aws.telemetry.powertools import MOST_VALUES, NAMESPACE
 from lanes.events import Event
 from lanes.outbox.entry import EntryState
 from lanes.outbox.publication import STORE
-from lanes.outbox.telemetry import RelayMetric
+from lanes.outbox.telemetry import RelayMetric, RelayTelemetry
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lanes.retries import Outage
 
 
-class PowertoolsRelayTelemetry:
+class PowertoolsRelayTelemetry(RelayTelemetry):
     """
     Reports events as log lines and figures as one metric object for each `flush`.
 

@@ -17,20 +17,19 @@ from lanes.cli.outbox.target import OutboxTarget, outbox_of
 from lanes.cli.printing import say, show_json, show_one
 from lanes.cli.usage import UsageError
 from lanes.outbox.context import RelayContext
-from lanes.outbox.dynamodb.relay_function import LaneDepths, relay_producer
+from lanes.outbox.dynamodb.relay_function import relay_producer
 from lanes.outbox.dynamodb.table import create_table, description
 from lanes.outbox.publication import STORE
 from lanes.outbox.relay import Relay
+from lanes.outbox.telemetry import RelayTelemetry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import timedelta
 
-    from lanes.fault_codes import Cause
     from lanes.outbox.entry import Entry
     from lanes.outbox.rules import Mark
     from lanes.outbox.sql.listening import CommitListener
-    from lanes.outbox.store import OutboxStatus
     from lanes.outbox.telemetry import RelayMetric, RelayRound
     from lanes.retries import Outage
 
@@ -123,7 +122,7 @@ def make_relay(outbox: OutboxTarget) -> Relay:
         store=outbox.store,
         producer=relay_producer(deployment, outbox.stack.clients(for_relay=True)),
         config=deployment.config,
-        depths=LaneDepths(LaneQueueCalls(deployment=deployment, client=clients.sqs())),
+        depth_of=LaneQueueCalls(deployment=deployment, client=clients.sqs()).depth,
         context=RelayContext(name=f"{socket.gethostname()[:32]}-{os.getpid()}", telemetry=ConsoleTelemetry()),
     )
 
@@ -139,8 +138,8 @@ def outcome_row(done: RelayRound) -> dict[str, int]:
     }
 
 
-class ConsoleTelemetry:
-    """Prints telemetry for a terminal or the log of a process manager."""
+class ConsoleTelemetry(RelayTelemetry):
+    """Prints telemetry for a terminal or the log of a process manager; `lanes outbox status` shows the counts."""
 
     def count(self, metric: RelayMetric, value: float = 1) -> None:
         """Print a count."""
@@ -160,9 +159,6 @@ class ConsoleTelemetry:
                 f"the oldest was {oldest:.1f} s old"
             )
 
-    def lane_failed(self, lane: str, cause: Cause) -> None:
-        """Print nothing; `outage` does."""
-
     def outage(self, outage: Outage, *, now: float) -> None:
         """Print an outage, at first with the traceback."""
         where = "the outbox" if outage.of == STORE else f"lane {outage.of}"
@@ -175,9 +171,6 @@ class ConsoleTelemetry:
         """Print the end of an outage."""
         where = "the outbox" if outage.of == STORE else f"lane {outage.of}"
         _say(f"{where} is back after {now - outage.since:.0f} s and {outage.failures} failures")
-
-    def status(self, status: OutboxStatus, *, now: float) -> None:
-        """Print nothing; `lanes outbox status` shows the counts."""
 
 
 def _say(text: str) -> None:

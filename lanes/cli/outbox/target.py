@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import socket
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +15,7 @@ from lanes.aws.stack.operations import Operations
 from lanes.config import LanesConfig
 from lanes.errors import ConfigurationError
 from lanes.installing import install_hint
-from lanes.outbox.dynamodb.operations import DynamoDBOutboxOperations
+from lanes.outbox.dynamodb.operations import DynamoDBOutboxOperations, begun_effects
 from lanes.outbox.dynamodb.store import DynamoDBOutboxStore
 from lanes.outbox.operations import Operator
 
@@ -142,11 +142,9 @@ class OutboxTarget:
 
     def seen(self) -> Any:
         """Return a lookup of the entries that the consumer has handled; None without its idempotency."""
-        from lanes.outbox.dynamodb.operations import ConsumerEffects
-
         if not self.deployment.config.consumer.idempotency:
             return None
-        return ConsumerEffects(table=self.deployment.table, client=self.stack.clients().dynamodb())
+        return partial(begun_effects, self.stack.clients().dynamodb(), self.deployment.table)
 
 
 def outbox_of(context: typer.Context) -> OutboxTarget:

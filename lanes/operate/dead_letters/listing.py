@@ -304,7 +304,7 @@ def list_dead_letters(
     return Listing(
         letters=found,
         received=len(seen),
-        beyond=max(0, depth.backlog + depth.in_flight - len(seen)) + cut,
+        beyond=max(0, depth.messages - len(seen)) + cut,
     )
 
 

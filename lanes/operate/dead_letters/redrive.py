@@ -173,8 +173,7 @@ class DeadLetterRun:
         Raises:
             AwsError: a call failed. `progress` has the result so far; another run continues from there.
         """
-        depth = self._depth()
-        self.progress.expected = depth.backlog + depth.in_flight
+        self.progress.expected = self._depth().messages
         self._report(self.progress)
         try:
             for _ in range(ROUNDS):
@@ -182,8 +181,7 @@ class DeadLetterRun:
                     break
         finally:
             self._queues.give_back(self._groups.hidden)
-        depth = self._depth()
-        self.progress.left = depth.backlog + depth.in_flight
+        self.progress.left = self._depth().messages
         return self.progress
 
     def _work(self) -> list[Hold]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from lanes.errors import AwsError
 from lanes.operate.history.log import read_event
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from lanes.config import LanesConfig
     from lanes.consumer.ledger import Entry
-    from lanes.operate.history.audit import AuditEntry
+    from lanes.operate.history.audit import AuditEntry, AuditTrail
     from lanes.operate.history.log import LogLine, Logs, MessageEvent
     from lanes.operate.history.traced_messages import TracedMessage
     from lanes.outbox.entry import Entry as OutboxEntry
@@ -39,39 +39,6 @@ _FAILED_START = re.compile(
 )
 
 
-class LedgerReader(Protocol):
-    """Reads the ledger."""
-
-    def read(self, lane: str, message_ids: Sequence[str]) -> Mapping[str, Entry]:
-        """Return the entries that exist, by message id; raises `AwsError`."""
-
-
-class AuditReader(Protocol):
-    """Reads the audit trail."""
-
-    def entries(self, *, since: float, limit: int) -> Sequence[AuditEntry]:
-        """Return entries, the latest first; raises `AwsError`."""
-
-
-class OutboxReader(Protocol):
-    """Finds entries of an outbox."""
-
-    def find(self, entry_id: str, *, group: str) -> OutboxEntry | None:
-        """Return an entry by its id and, if it has one, its group; raises `AwsError`."""
-
-
-class LogOnly:
-    """An empty ledger and audit trail, for a trace from log files."""
-
-    def read(self, _lane: str, _message_ids: Sequence[str]) -> Mapping[str, Entry]:
-        """Return no entry."""
-        return {}
-
-    def entries(self, *, since: float, limit: int) -> Sequence[AuditEntry]:  # noqa: ARG002 - a protocol's names
-        """Return no change."""
-        return ()
-
-
 class Tracer:
     """
     Traces messages.
@@ -79,9 +46,9 @@ class Tracer:
     Args:
         config: the lanes.
         logs: the function's log.
-        ledger: the ledger.
-        audit: the audit trail.
-        outbox: the stack's outbox, if it has one.
+        ledger: reads the entries of a lane by message ids; None without a ledger.
+        audit: the audit trail; None without one.
+        outbox: finds an entry of the stack's outbox by its id and group; None without an outbox.
         note: receives a note about each source that could not be read.
         is_deployed: whether `config` is that of the deployment that wrote the log; otherwise its engine is unknown.
         clock: epoch seconds.
@@ -92,9 +59,9 @@ class Tracer:
         *,
         config: LanesConfig,
         logs: Logs,
-        ledger: LedgerReader,
-        audit: AuditReader,
-        outbox: OutboxReader | None,
+        ledger: Callable[[str, Sequence[str]], Mapping[str, Entry]] | None,
+        audit: AuditTrail | None,
+        outbox: Callable[[str, str], OutboxEntry | None] | None,
         note: Callable[[str], None],
         is_deployed: bool = True,
         clock: Callable[[], float] = time.time,
@@ -123,14 +90,11 @@ class Tracer:
         generations = by_generation(events)
         own_id = next((event.id for event in events if event.id), wanted)
         group = next((event.group for event in events if event.group), "")
-        audits: Sequence[AuditEntry] = ()
         sources = Sources(
             events=events,
             entries=self._entries(list(dict.fromkeys([*generations, wanted]))),
-            outbox=self._or_none(lambda: self._outbox_entry(own_id, group), "the outbox"),
-            audits=(self._or_none(lambda: self._audits(since), "the audit trail") or audits)
-            if len(generations) > 1
-            else audits,
+            outbox=self._outbox_entry(own_id, group),
+            audits=self._audits(since) if len(generations) > 1 else (),
             crashes=self._crashes(events, since=since),
             since=since,
             now=self._clock(),
@@ -181,20 +145,21 @@ class Tracer:
         ]
 
     def _entries(self, message_ids: Sequence[str]) -> list[Entry]:
-        def read() -> list[Entry]:
-            return [
-                entry
-                for lane in self._config.lanes
-                for entry in self._ledger.read(lane.name, message_ids).values()
-            ]
-
-        return self._or_none(read, "the ledger") or []
+        if (read := self._ledger) is None:
+            return []
+        lanes = self._config.lanes
+        found = self._or_none(lambda: [read(lane.name, message_ids) for lane in lanes], "the ledger")
+        return [entry for of_lane in found or () for entry in of_lane.values()]
 
     def _outbox_entry(self, own_id: str, group: str) -> OutboxEntry | None:
-        return None if self._outbox is None else self._outbox.find(own_id, group=group)
+        find = self._outbox
+        return None if find is None else self._or_none(lambda: find(own_id, group), "the outbox")
 
     def _audits(self, since: float) -> Sequence[AuditEntry]:
-        return self._audit.entries(since=since, limit=MAX_AUDITS)
+        if (audit := self._audit) is None:
+            return ()
+        found = self._or_none(lambda: audit.entries(since=since, limit=MAX_AUDITS), "the audit trail")
+        return found or ()
 
     def _crashes(self, events: Sequence[MessageEvent], *, since: float) -> list[LogLine]:
         """Search for invocations without an answer, if a receive of the message has no event."""

@@ -174,13 +174,13 @@ class Check:
 
     def _mapping(self, lane: Lane) -> set[str]:
         subject = f"{lane.name} mapping"
-        read = partial(self._state.mappings, lane.name)
+        read = partial(self._state.mappings.of_lane, lane.name)
         return self._mappings(subject, read, partial(rules.lane_mapping_problems, lane))
 
     def _other_functions(self, lane: Lane) -> set[str]:
         """Report mappings of other functions on a lane's queue; return these functions."""
         subject = f"{lane.name} mapping"
-        read = partial(self._state.other_mappings, lane.name)
+        read = partial(self._state.mappings.others, lane.name)
         right = "lambda:ListEventSourceMappings and lambda:GetFunctionConfiguration"
         found = self._findings.ask(subject, read, right=right) or ()
         active = [mapping for mapping in found if mapping.state != DISABLED]
@@ -195,7 +195,7 @@ class Check:
     def _foreign_mappings(self, arns: Sequence[str]) -> None:
         """Report mappings from other queues, or streams, to the consumer."""
         for arn in arns:
-            read = partial(self._state.mappings_of_function, arn)
+            read = partial(self._state.mappings.of_function, arn)
             found = self._findings.ask("function", read, right="lambda:ListEventSourceMappings")
             for code, text, advice in rules.foreign_mapping_problems(self._deployment, found or ()):
                 self._findings.wrong(code, "function", text, advice)
@@ -233,7 +233,7 @@ class Check:
             self._sends += _needed(RINGS, queue)
         problems = partial(rules.bell_mapping_problems, self._config)
         before = len(self._findings.all)
-        arns = self._mappings("bell mapping", self._state.bell_mappings, problems)
+        arns = self._mappings("bell mapping", self._state.mappings.of_bell, problems)
         # With a bell that is missing or disabled, each lane would be reported as paused.
         if all(finding.verdict is Verdict.OK for finding in self._findings.all[before:]):
             for lane in self._config.lanes:
@@ -241,7 +241,7 @@ class Check:
         return arns
 
     def _pause(self, lane: Lane) -> None:
-        read = partial(self._state.mappings, lane.name)
+        read = partial(self._state.mappings.of_lane, lane.name)
         found = self._findings.ask(f"{lane.name} lane", read, right="dynamodb:GetItem on the table")
         if found is not None:
             problems = rules.pause_problems(lane, found)
@@ -254,7 +254,7 @@ class Check:
         if not switches:
             return
         for lane in self._config.lanes:
-            read = partial(self._state.mappings, lane.name)
+            read = partial(self._state.mappings.of_lane, lane.name)
             found = self._findings.ask("pauses", read, right="lambda:ListEventSourceMappings")
             for code, text, advice in rules.resumed_problems(lane, found or (), switches):
                 self._findings.wrong(code, f"{lane.name} lane", text, advice)

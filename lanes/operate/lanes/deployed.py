@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from lanes.operate.history.audit import AuditEntry
-    from lanes.operate.lanes.mappings import LaneMapping
+    from lanes.operate.lanes.mappings import Mappings
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,26 +58,15 @@ class DeployedState(Protocol):
     def queues(self, prefix: str) -> Sequence[str]:
         """Return the URLs of the queues with names that begin so."""
 
-    def mappings(self, lane: str) -> Sequence[LaneMapping]:
-        """Return the consumer's mappings that serve a lane."""
-
-    def other_mappings(self, lane: str) -> Sequence[LaneMapping]:
-        """Return the mappings of other functions on a lane's queue."""
-
-    def mappings_of_function(self, arn: str) -> Sequence[LaneMapping]:
-        """Return the mappings to a function, of any source, to all its versions and aliases."""
-
-    def mappings_of_source(self, arn: str) -> Sequence[LaneMapping]:
-        """Return the mappings of all functions on a queue."""
+    @property
+    def mappings(self) -> Mappings:
+        """The event source mappings."""
 
     def intakes(self) -> Sequence[str]:
         """Return the ARNs of the functions that forward to these lanes."""
 
     def queue_of(self, arn: str) -> Mapping[str, str]:
         """Return all attributes of a queue by its ARN."""
-
-    def bell_mappings(self) -> Sequence[LaneMapping]:
-        """Return the mappings on the bell."""
 
     def switches(self) -> Sequence[AuditEntry]:
         """Return the pauses and resumes of the audit trail, the latest first."""

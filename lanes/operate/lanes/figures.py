@@ -11,10 +11,10 @@ import enum
 import time
 from collections import deque
 from datetime import timedelta
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from lanes.operate.history.recent import RecentWork
 
@@ -68,13 +68,6 @@ class LaneFigures:
 
 
 UNKNOWN = LaneFigures()
-
-
-class Figures(Protocol):
-    """The source of figures."""
-
-    def read(self) -> Mapping[str, LaneFigures]:
-        """Return the known figures by lane; raises `AwsError`."""
 
 
 class Drain(enum.StrEnum):

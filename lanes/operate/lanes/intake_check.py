@@ -57,7 +57,7 @@ class IntakeCheck:
         right = "lambda:ListFunctions"
         for arn in ask("intakes", self._state.intakes, right=right) or ():
             name = rules.name_of(arn, ":")
-            read = partial(self._state.mappings_of_function, arn)
+            read = partial(self._state.mappings.of_function, arn)
             mappings = ask("intake mapping", read, right="lambda:ListEventSourceMappings")
             if mappings is None:
                 continue
@@ -87,7 +87,7 @@ class IntakeCheck:
         enable = f"aws lambda update-event-source-mapping --uuid {mapping.uuid} --enabled"
         disabled = rules.Problem("disabled", "it is disabled: it forwards nothing", enable)
         self._expect(subject, name, text, rules.serving_problems(mapping, disabled=disabled, deploy=DEPLOY))
-        read = partial(self._state.mappings_of_source, mapping.source_arn)
+        read = partial(self._state.mappings.of_source, mapping.source_arn)
         others = self._findings.ask(subject, read, right="lambda:ListEventSourceMappings") or ()
         for other in others:
             if other.function_name != mapping.function_name and other.state != DISABLED:

@@ -11,7 +11,6 @@ from lanes.operate.lanes.figures import (
     UNKNOWN,
     DepthTrend,
     Drain,
-    Figures,
     Growth,
     LaneFigures,
     drain_of,
@@ -152,7 +151,7 @@ class StatusReader:
         config: the lanes.
         depths: counts of the queues.
         mappings: states of the mappings.
-        figures: ages, rates and yields.
+        figures: reads the known ages, rates and yields by lane.
         trend: the readings before this one, for the time to drain.
     """
 
@@ -162,7 +161,7 @@ class StatusReader:
         config: LanesConfig,
         depths: Depths,
         mappings: MappingStates,
-        figures: Figures,
+        figures: Callable[[], Mapping[str, LaneFigures]],
         trend: DepthTrend,
     ) -> None:
         self._trend = trend
@@ -182,7 +181,7 @@ class StatusReader:
             AwsError: a lane's queue could not be counted.
         """
         notes: list[str] = []
-        read = _or_unknown(self._figures.read, notes, "age, rate and yields")
+        read = _or_unknown(self._figures, notes, "age, rate and yields")
         held = _or_unknown(self._depths.held_groups, notes, "held groups")
         known = read or {}
         lanes = [
@@ -219,10 +218,9 @@ class StatusReader:
         depth = self._depths.depth(lane)
         dead = _or_unknown(lambda: self._depths.dead_letters(lane), notes, f"dead letters of {lane}")
         mapping = _state_of(_or_unknown(lambda: self._mappings.of_lane(lane), notes, "states of mappings"))
-        messages = depth.backlog + depth.in_flight
-        growth = self._trend.growth(lane, messages, figures.depths)
+        growth = self._trend.growth(lane, depth.messages, figures.depths)
         figures = without_late_zeros(lane, figures, growth=growth, work=work)
-        drain, time_to_drain = drain_of(messages, growth, is_paused=mapping == DISABLED)
+        drain, time_to_drain = drain_of(depth.messages, growth, is_paused=mapping == DISABLED)
         return LaneStatus(
             lane=lane,
             waiting=depth.backlog,
@@ -236,7 +234,7 @@ class StatusReader:
             growth=growth,
             time_to_drain=time_to_drain,
             mapping=mapping,
-            dead_letters=None if dead is None else dead.backlog + dead.in_flight,
+            dead_letters=None if dead is None else dead.messages,
         )
 
 

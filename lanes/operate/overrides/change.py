@@ -78,7 +78,7 @@ def waiting(config: LanesConfig, depths: Depths, change: Change) -> Mapping[str,
     # Messages in the lane of the new priority stay where they are.
     target = config.lane_for(change.priority).name if change.action is Action.PRIORITIZE else None
     counted = {lane.name: depths.depth(lane.name) for lane in config.lanes if lane.name != target}
-    return {lane: depth.backlog + depth.in_flight for lane, depth in counted.items()}
+    return {lane: depth.messages for lane, depth in counted.items()}
 
 
 def override_for(change: Change, *, who: str, now: float) -> Override:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lanes.aws.errors import aws_errors
+from lanes.aws.table.items import pages_of
 from lanes.errors import AwsError
 
 if TYPE_CHECKING:
@@ -43,16 +45,9 @@ class TableCalls:
 
     def query(self, *, limit: int | None, **parameters: Any) -> list[Any]:
         """Return the items of a query, up to a limit."""
-        found: list[Any] = []
-        while limit is None or len(found) < limit:
-            rest: dict[str, Any] = {} if limit is None else {"Limit": limit - len(found)}
-            with aws_errors("Query"):
-                page = self.client.query(TableName=self.table, **parameters, **rest)
-            found += page["Items"]
-            if "LastEvaluatedKey" not in page:
-                break
-            parameters["ExclusiveStartKey"] = page["LastEvaluatedKey"]
-        return found
+        most: dict[str, Any] = {} if limit is None else {"Limit": limit}
+        pages = pages_of("Query", self.client.query, TableName=self.table, **parameters, **most)
+        return list(islice((item for page in pages for item in page["Items"]), limit))
 
     def first(
         self, parts: Sequence[str], *, order: str, limit: int, values: Mapping[str, Any], **parameters: Any

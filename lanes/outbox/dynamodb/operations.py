@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
-from lanes.aws.table.items import number_in, text_in
+from lanes.aws.table.items import MAX_READ, number_in, pages_of, read_items, text_in
 from lanes.aws.table.ledger import effect_key
 from lanes.outbox.dynamodb.changes import Change
 from lanes.outbox.dynamodb.item import (
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 
     from lanes.outbox.dynamodb.store import DynamoDBOutboxStore
 
-# AWS: BatchGetItem reads 100 items (API reference).
-MAX_READ = 100
 # Longer than the changes of a batch take: a relay ends the timer of an entry that waits for one with a timer.
 KEEPS_TIMERS_FOR = 60.0
 # A relay may park or wake the entry between two tries; all other changes end them.
@@ -106,47 +104,25 @@ class DynamoDBOutboxOperations:
         return found
 
     def _read(self, keys: list[Any]) -> list[Entry]:
-        found: dict[str, Entry] = {}
-        request = {"Keys": keys, "ConsistentRead": True, **SHOWN}
-        requests: Any = {self._calls.table: request} if keys else {}
-        while requests:
-            with aws_errors("BatchGetItem"):
-                answer = self._calls.client.batch_get_item(RequestItems=requests)
-            for item in answer["Responses"].get(self._calls.table, []):
-                found[item["sk"]["S"]] = entry_of(item)
-            requests = answer.get("UnprocessedKeys")
+        items = read_items(self._calls.client, self._calls.table, keys, **SHOWN)
+        found = {item["sk"]["S"]: entry_of(item) for item in items}
         return [found[key["sk"]["S"]] for key in keys if key["sk"]["S"] in found]
 
     def _scan(self, values: dict[str, Any], condition: str, **parameters: Any) -> Iterator[Entry]:
-        start: dict[str, Any] = {}
-        while True:
-            with aws_errors("Scan"):
-                page = self._calls.client.scan(
-                    TableName=self._calls.table,
-                    FilterExpression=condition,
-                    ExpressionAttributeValues=values,
-                    **parameters,
-                    **start,
-                )
-            yield from (entry_of(item) for item in page["Items"])
-            if "LastEvaluatedKey" not in page:
-                return
-            start = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
+        pages = pages_of(
+            "Scan",
+            self._calls.client.scan,
+            TableName=self._calls.table,
+            FilterExpression=condition,
+            ExpressionAttributeValues=values,
+            **parameters,
+        )
+        return (entry_of(item) for page in pages for item in page["Items"])
 
     def entry(self, entry_id: str) -> Entry | None:
         """Return one entry; an entry with a group needs a scan of the table, since its key is unknown."""
-        with aws_errors("Query"):
-            answer = self._calls.client.query(
-                TableName=self._calls.table,
-                KeyConditionExpression="pk = :pk",
-                ExpressionAttributeValues={":pk": text(partition_of(entry_id, None))},
-                ConsistentRead=True,
-            )
-        if answer["Items"]:
-            return entry_of(answer["Items"][0])
-        return next(
-            self._scan({":id": text(entry_id)}, "#id = :id", ExpressionAttributeNames={"#id": "id"}), None
-        )
+        by_id = self._scan({":id": text(entry_id)}, "#id = :id", ExpressionAttributeNames={"#id": "id"})
+        return find_entry(self._calls.client, self._calls.table, entry_id, "") or next(by_id, None)
 
     def prioritize(self, entries: Iterable[Entry], *, priority: int, lane: str, now: float) -> int:
         """Change the priority of waiting entries; parked ones become candidates and are checked again."""
@@ -279,56 +255,36 @@ class DynamoDBOutboxOperations:
         ]
 
 
-class OutboxLookup:
-    """Finds entries by key, without a scan of the table; raises `AwsError`."""
-
-    def __init__(self, *, table: str, client: DynamoDBClient) -> None:
-        self._table = table
-        self._client = client
-
-    def find(self, entry_id: str, *, group: str) -> Entry | None:
-        """Return an entry by its id: one without a group, or one of this group."""
-        # The sort key begins with the time of writing, which the caller does not know, so the partition is read.
-        for partition in dict.fromkeys([partition_of(entry_id, None), partition_of(entry_id, group or None)]):
-            with aws_errors("Query"):
-                pages = self._client.get_paginator("query").paginate(
-                    TableName=self._table,
-                    KeyConditionExpression="pk = :pk",
-                    FilterExpression="#id = :id",
-                    ExpressionAttributeNames={"#id": "id"},
-                    ExpressionAttributeValues={":pk": text(partition), ":id": text(entry_id)},
-                )
-                for page in pages:
-                    if page["Items"]:
-                        return entry_of(page["Items"][0])
-        return None
+def find_entry(client: DynamoDBClient, table: str, entry_id: str, group: str) -> Entry | None:
+    """Return an entry by its id, without a scan: one without a group, or one of this group; raises `AwsError`."""
+    # The sort key begins with the time of writing, which the caller does not know, so the partition is read.
+    for partition in dict.fromkeys([partition_of(entry_id, None), partition_of(entry_id, group or None)]):
+        pages = pages_of(
+            "Query",
+            client.query,
+            TableName=table,
+            KeyConditionExpression="pk = :pk",
+            FilterExpression="#id = :id",
+            ExpressionAttributeNames={"#id": "id"},
+            ExpressionAttributeValues={":pk": text(partition), ":id": text(entry_id)},
+            ConsistentRead=True,
+        )
+        for page in pages:
+            if page["Items"]:
+                return entry_of(page["Items"][0])
+    return None
 
 
-class ConsumerEffects:
+def begun_effects(client: DynamoDBClient, table: str, entries: Iterable[Entry]) -> frozenset[str]:
     """
-    The effects of a consumer with idempotency.
+    Return the identities of messages that were begun or done, within the ledger's retention.
 
     Args:
-        table: the ledger.
         client: of DynamoDB.
+        table: the ledger of a consumer with idempotency.
+        entries: the entries.
     """
-
-    def __init__(self, *, table: str, client: DynamoDBClient) -> None:
-        self._table = table
-        self._client = client
-
-    def __call__(self, entries: Iterable[Entry]) -> frozenset[str]:
-        """Return the identities of messages that were begun or done, within the ledger's retention."""
-        # The consumer's own key (`Work.effect_id`).
-        keys = {effect_key(entry.identity)["pk"]["S"]: entry.identity for entry in entries}
-        found: set[str] = set()
-        names = list(keys)
-        for start in range(0, len(names), MAX_READ):
-            chunk = [{"pk": {"S": name}} for name in names[start : start + MAX_READ]]
-            requests: Any = {self._table: {"Keys": chunk, "ProjectionExpression": "pk"}}
-            while requests:
-                with aws_errors("BatchGetItem"):
-                    answer = self._client.batch_get_item(RequestItems=requests)
-                found |= {keys[item["pk"]["S"]] for item in answer["Responses"].get(self._table, [])}
-                requests = answer.get("UnprocessedKeys")
-        return frozenset(found)
+    # The consumer's own key (`Work.effect_id`).
+    keys = {effect_key(entry.identity)["pk"]["S"]: entry.identity for entry in entries}
+    found = read_items(client, table, [{"pk": text(name)} for name in keys])
+    return frozenset(keys[item["pk"]["S"]] for item in found)

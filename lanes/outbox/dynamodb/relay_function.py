@@ -35,23 +35,6 @@ COUNTED = 10_000
 RUNS, INDEX_DELAY = 3, timedelta(milliseconds=250)
 
 
-class LaneDepths:
-    """
-    Counts the messages in the lanes.
-
-    Args:
-        queues: the queues of the deployment.
-    """
-
-    def __init__(self, queues: LaneQueueCalls) -> None:
-        self._queues = queues
-
-    def waiting(self, lane: str) -> int:
-        """Return the number of messages in a lane's queue, including received ones."""
-        depth = self._queues.depth(lane)
-        return depth.backlog + depth.in_flight
-
-
 def relay_producer(deployment: Deployment, clients: Clients) -> Producer:
     """
     Create the producer of a relay.
@@ -99,7 +82,7 @@ def relay_from_env(
         store=DynamoDBOutboxStore(table=deployment.outbox, client=clients.dynamodb()),
         producer=relay_producer(deployment, Clients(config=relay_config())),
         config=deployment.config,
-        depths=LaneDepths(LaneQueueCalls(deployment=deployment, client=clients.sqs())),
+        depth_of=LaneQueueCalls(deployment=deployment, client=clients.sqs()).depth,
         # The last 32 characters are the environment's id; date and version come before them.
         context=RelayContext(
             name=environ.get("AWS_LAMBDA_LOG_STREAM_NAME", "relay")[-32:], telemetry=telemetry, clock=clock

@@ -13,7 +13,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from lanes.aws.errors import aws_errors
+from lanes.aws.table.items import pages_of
 from lanes.errors import AwsError, UnwrittenMarksError
 from lanes.outbox.dynamodb.calls import CONCURRENCY, TableCalls
 from lanes.outbox.dynamodb.changes import Change, candidate_of, id_of, outcome_of, ripe, runs_of
@@ -330,24 +330,17 @@ class DynamoDBOutboxStore:
 
         AWS: time to live removes them by itself and at no cost, within days (DynamoDB, "Time to Live").
         """
-        removed = 0
-        start: dict[str, Any] = {}
-        while removed < limit:
-            with aws_errors("Scan"):
-                page = self.calls.client.scan(
-                    TableName=self.calls.table,
-                    ProjectionExpression="pk, sk",
-                    FilterExpression="expires_at <= :now",
-                    ExpressionAttributeValues={":now": {"N": str(int(now))}},
-                    **start,
-                )
-            keys = [{"pk": item["pk"], "sk": item["sk"]} for item in page["Items"]][: limit - removed]
-            self.calls.delete(keys)
-            removed += len(keys)
-            if "LastEvaluatedKey" not in page:
-                break
-            start = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
-        return removed
+        pages = pages_of(
+            "Scan",
+            self.calls.client.scan,
+            TableName=self.calls.table,
+            ProjectionExpression="pk, sk",
+            FilterExpression="expires_at <= :now",
+            ExpressionAttributeValues={":now": {"N": str(int(now))}},
+        )
+        keys = list(itertools.islice((key for page in pages for key in page["Items"]), limit))
+        self.calls.delete(keys)
+        return len(keys)
 
     def status(self, *, limit: int | None = None) -> OutboxStatus:
         """Count the entries from the indexes; published entries are in no index."""

@@ -18,10 +18,8 @@ from lanes.ui.session import SessionLog
 from lanes.ui.watch import Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
-    from lanes.operate.history.recent import RecentWork
-    from lanes.operate.lanes.figures import LaneMinute
     from lanes.ui.api.fields import Fields
     from lanes.ui.readings import LaneReadings
     from lanes.ui.session import Session
@@ -59,8 +57,10 @@ class LaneRoutes:
         self._session = session
         self._target = target
         self._watch = Watch(read=readings.read, every=every)
-        self._history = Cached(self._read_history, lasts=HISTORY_LASTS)
-        self._work = Cached(self._read_work, lasts=WORK_LASTS)
+        self._history = Cached(
+            lambda: session.operations.figures.minutes(HISTORY_MINUTES), lasts=HISTORY_LASTS
+        )
+        self._work = Cached(lambda: session.operations.recent_work(self._log.calls).read(), lasts=WORK_LASTS)
         self._runs = RunReadings(session)
         self._working = threading.Lock()
         self._tracing = threading.Lock()
@@ -145,12 +145,6 @@ class LaneRoutes:
         """Return the findings about the deployment."""
         operations = self._session.operations
         return {"findings": Check(deployment=operations.deployment, state=operations.state).run()}
-
-    def _read_history(self) -> Mapping[str, Sequence[LaneMinute]]:
-        return self._session.operations.figures.minutes(HISTORY_MINUTES)
-
-    def _read_work(self) -> RecentWork:
-        return self._session.operations.recent_work(self._log.calls).read()
 
     def _outbox_name(self) -> str | None:
         try:

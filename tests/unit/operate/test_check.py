@@ -63,7 +63,7 @@ class Deployed:
     def __init__(self):
         self.changed = {}
         self.found = [MAPPING]
-        self.others = []
+        self.of_others = []
         self.foreign = []
         self.the_function = FUNCTION
         self.newest = 7
@@ -86,12 +86,16 @@ class Deployed:
     def queues(self, prefix):
         return [url for url in self.left if url.rpartition("/")[2].startswith(prefix)]
 
-    def mappings(self, _lane):
+    @property
+    def mappings(self):
+        return self
+
+    def of_lane(self, _lane):
         self._fail("mappings")
         return self.found
 
-    def other_mappings(self, lane):
-        return self.others if lane == "HIGH" else []
+    def others(self, lane):
+        return self.of_others if lane == "HIGH" else []
 
     def intakes(self):
         self._fail("intakes")
@@ -101,10 +105,10 @@ class Deployed:
         self._fail("queue_of")
         return {**self.queue(arn), "QueueArn": arn, "VisibilityTimeout": "240", **self.changed.get(arn, {})}
 
-    def mappings_of_source(self, arn):
+    def of_source(self, arn):
         return [mapping for mapping in (*self.forwards, *self.besides) if mapping.source_arn == arn]
 
-    def mappings_of_function(self, arn):
+    def of_function(self, arn):
         if arn in self.forwarding:
             return self.forwards
         return [
@@ -112,7 +116,7 @@ class Deployed:
             *self.foreign,
         ]
 
-    def bell_mappings(self):
+    def of_bell(self):
         return self.found
 
     def switches(self):
@@ -339,7 +343,7 @@ def test_an_existing_queue_that_cannot_be_a_lane_is_found(attributes, code, text
 def test_a_disabled_mapping_of_the_older_function_is_a_note():
     """It takes nothing, and is the way back of whoever adopts the lanes."""
     deployed = Deployed()
-    deployed.others = [dataclasses.replace(MAPPING, uuid="7", function_arn="older", state="Disabled")]
+    deployed.of_others = [dataclasses.replace(MAPPING, uuid="7", function_arn="older", state="Disabled")]
 
     found = findings(deployed)
 
@@ -352,7 +356,7 @@ def test_a_disabled_mapping_of_the_older_function_is_a_note():
 def test_the_older_function_beside_the_lanes_is_named_and_not_compared():
     """While both are mapped to the queue: its settings are its owner's."""
     deployed = Deployed()
-    deployed.others = [dataclasses.replace(MAPPING, uuid="7", function_arn="older", batch_size=3)]
+    deployed.of_others = [dataclasses.replace(MAPPING, uuid="7", function_arn="older", batch_size=3)]
     older = dataclasses.replace(FUNCTION, name="older", variables={}, memory_mb=128)
     deployed.function = lambda arn: older if arn == "older" else FUNCTION
 
@@ -526,7 +530,7 @@ def test_a_sound_deployment_of_the_pull_engine_has_nothing_wrong():
 def test_a_paused_lane_of_the_pull_engine_is_found():
     """The bell's mapping goes on for the others."""
     deployed = pulled()
-    deployed.mappings = lambda lane: [
+    deployed.of_lane = lambda lane: [
         dataclasses.replace(BELL_MAPPING, state="Disabled" if lane == "MAIN" else "Enabled")
     ]
 

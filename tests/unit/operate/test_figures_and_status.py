@@ -127,7 +127,7 @@ PULL = LanesConfig.from_dict({"consumer": {"engine": "pull"}})
 def status_of(known, config=None, trend=None):
     config = config or LanesConfig()
     trend = trend or DepthTrend()
-    return StatusReader(config=config, depths=known, mappings=known, figures=known, trend=trend).read()
+    return StatusReader(config=config, depths=known, mappings=known, figures=known.read, trend=trend).read()
 
 
 def test_a_status_puts_together_what_is_known():

@@ -127,7 +127,7 @@ def status_reader(lane):
         now=lambda: datetime.fromtimestamp(lane.now, UTC),
     )
     return StatusReader(
-        config=config, depths=lane, mappings=lane, figures=figures, trend=DepthTrend(lambda: lane.now)
+        config=config, depths=lane, mappings=lane, figures=figures.read, trend=DepthTrend(lambda: lane.now)
     )
 
 

@@ -52,7 +52,7 @@ class Elsewhere:
         self._check()
         return self.audits
 
-    def find(self, entry_id, *, group):
+    def find(self, entry_id, group):
         self._check()
 
 
@@ -77,9 +77,9 @@ def trace(logs, elsewhere, notes):
     tracer = Tracer(
         config=LanesConfig(),
         logs=logs,
-        ledger=elsewhere,
+        ledger=elsewhere.read,
         audit=elsewhere,
-        outbox=elsewhere,
+        outbox=elsewhere.find,
         note=notes.append,
         clock=lambda: NOW,
     )
