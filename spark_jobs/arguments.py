@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from lanes.errors import ConfigurationError
 
 from .customers import MAX_CUSTOMERS
-from .options import SOURCE
+from .options import SOURCE, WRITE_OPTIONS, field_of
 from .order import OrderKey, order_keys
 
 if TYPE_CHECKING:
@@ -22,30 +22,15 @@ if TYPE_CHECKING:
 MERGE = "merge"
 # Reading the ids of so many rows takes a task half a minute.
 ROWS_PER_PART = 10_000_000
-# Options of the writer by argument.
+RENAMED = {"runId": "run", "manifestPath": "manifest"}
+# Options of the writer by argument. A job sorts its rows and counts its messages itself.
 OPTIONS = {
-    "stack": "stack",
-    "deployment": "deployment",
-    "region": "region",
-    "endpoint_url": "endpointUrl",
-    "source": "source",
-    "priority": "priority",
-    "shards": "shards",
-    "ordering": "ordering",
-    "concurrency": "concurrency",
-    "max_send_rate": "maxSendRate",
-    "max_backlog": "maxBacklog",
-    "max_tasks": "maxTasks",
-    "on_error": "onError",
-    "run": "runId",
-    "manifest": "manifestPath",
-    "take_over": "takeOver",
-    "follow": "follow",
-    "on_complete": "onComplete",
+    RENAMED.get(option, field_of(option)): option
+    for option in WRITE_OPTIONS
+    if option not in ("orderBy", "expected")
 }
 ARGUMENTS = {
-    option: f"--{name.replace('_', '-')}"
-    for name, option in (OPTIONS | {"kind": "kind", "order_by": "orderBy"}).items()
+    option: f"--{name.replace('_', '-')}" for name, option in (OPTIONS | {"order_by": "orderBy"}).items()
 }
 # A name that is also a word is meant only after "option"; a value is in quotes.
 NAMED = re.compile(

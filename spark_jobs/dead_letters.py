@@ -14,7 +14,6 @@ from lanes.operate.dead_letters.listing import DeadLetterFilter, list_dead_lette
 from lanes.operate.dead_letters.rows import details_of
 
 from .options import SOURCE, ReaderOptions
-from .plan import find_deployment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -53,7 +52,7 @@ class DeadLetterReader(DataSourceReader):
             AwsError: The lanes could not be found.
         """
         read = ReaderOptions.from_options(options)
-        deployment = find_deployment(read)
+        deployment = read.find_deployment()
         if read.lane is not None and read.lane not in deployment.queues:
             names = ", ".join(deployment.queues)
             problem = f"option lane is {read.lane!r}; one of {names} is needed"
@@ -67,12 +66,10 @@ class DeadLetterReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
         """Give the dead letters of a lane, on the worker."""
-        from lanes.aws.clients import Clients
         from lanes.aws.queues.dead_letter_queues import DeadLetterQueueCalls
 
-        clients = Clients(region=self._options.region, endpoint_url=self._options.endpoint_url)
         listing = list_dead_letters(
-            DeadLetterQueueCalls(deployment=self._deployment, client=clients.sqs()),
+            DeadLetterQueueCalls(deployment=self._deployment, client=self._options.clients().sqs()),
             partition.value,
             DeadLetterFilter(),
             limit=self._options.limit,

@@ -22,7 +22,6 @@ from .arguments import expected, in_arguments, writer_options
 from .columns import check_columns
 from .contents import GIVEN_ID, Contents, distinct
 from .failures import report
-from .manifest.storage import open_storage
 from .options import WriterOptions
 from .partitions import map_in_arrow
 from .ranges import KEY, Ranges, check_key
@@ -162,7 +161,7 @@ def run(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
     if options.dry_run:
         reader = RowReader(kind=options.kind, priority=0)
         return describe(messages, options) | trial(messages, reader) | order_of(options)
-    writer = writer_options(options) | {"kind": options.kind}
+    writer = writer_options(options)
     WriterOptions.from_options(writer)
     if options.split_by is not None:
         return run_in_parts(table, writer, options)
@@ -185,8 +184,7 @@ def run_in_parts(table: DataFrame, writer: dict[str, str], options: argparse.Nam
         ConfigurationError: The key cannot bound ranges, or equal rows could be in two of them.
     """
     check_key(table.schema)
-    storage = open_storage(writer["manifestPath"], endpoint_url=options.endpoint_url, region=options.region)
-    ranges = Ranges.read(storage, options.run)
+    ranges = Ranges.read(WriterOptions.from_options(writer).storage(), options.run)
     purpose = purpose_of(options)
     if ranges is None:
         contents = Contents.of(sendable(table))

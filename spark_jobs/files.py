@@ -249,7 +249,7 @@ def _reader(options: argparse.Namespace) -> RowReader:
 
 
 def _writer(options: argparse.Namespace) -> dict[str, Any]:
-    given = writer_options(options) | {"kind": options.kind}
+    given = writer_options(options)
     # One task sends the file, so it has the limits of the job for itself.
     return given | ({"maxTasks": "1"} if given.keys() & {"maxSendRate", "maxBacklog"} else {})
 

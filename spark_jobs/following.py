@@ -16,14 +16,12 @@ from time import sleep
 from typing import TYPE_CHECKING
 
 from lanes.aws.bulk.manifest_files import OF_TASK, counts_of
-from lanes.aws.clients import Clients
 from lanes.errors import ConfigurationError, RunError
 from lanes.producer import Producer
 from lanes.producer.seal import DIGESTS, chunks_of, digest, end_seal, fix_members, open_run, seal, seal_chunks
 from lanes.runs import Head, chunks_for, place
 
 from .manifest.sent_before import new_table
-from .manifest.storage import open_storage
 from .manifest.task import read_ids
 from .options import SOURCE
 
@@ -215,10 +213,7 @@ class SharedSeal:
 
     def sort(self, names: Iterable[str]) -> Iterator[tuple[int, bytes]]:
         """Read the ids in some files, and give the members of each share: chunks and fingerprints, in one text."""
-        options = self.options
-        storage = open_storage(
-            str(options.manifest_path), endpoint_url=options.endpoint_url, region=options.region
-        )
+        storage = self.options.storage()
         found: dict[int, bytearray] = defaultdict(bytearray)
         for identities in read_ids(storage, names):
             for identity in identities:
@@ -291,8 +286,7 @@ def runs_of(options: WriterOptions, deployment: Deployment) -> RunTable:
     """Give the table of runs."""
     from lanes.aws.table.runs import DynamoDBRuns
 
-    clients = Clients(region=options.region, endpoint_url=options.endpoint_url)
-    return DynamoDBRuns(table=deployment.table, client=clients.dynamodb())
+    return DynamoDBRuns(table=deployment.table, client=options.clients().dynamodb())
 
 
 def sender_of(options: WriterOptions, deployment: Deployment) -> Producer:

@@ -6,7 +6,7 @@ import base64
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from lanes.config.deployment import Deployment
 from lanes.config.table import nearest
@@ -23,33 +23,11 @@ from .sending.window import CONCURRENCY
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-T = TypeVar("T")
+    from lanes.aws.clients import Clients
+
+    from .manifest.storage import Storage
 
 SOURCE = 'options of format("lanes")'
-NAMES = (
-    "stack",
-    "deployment",
-    "region",
-    "endpointUrl",
-    "kind",
-    "source",
-    "priority",
-    "shards",
-    "maxSendRate",
-    "maxBacklog",
-    "maxTasks",
-    "concurrency",
-    "ordering",
-    "orderBy",
-    "onError",
-    "runId",
-    "manifestPath",
-    "takeOver",
-    "follow",
-    "onComplete",
-    "expected",
-)
-READER_NAMES = ("stack", "deployment", "region", "endpointUrl", "lane", "limit")
 # AWS: a FIFO queue has at most 120,000 messages in flight, and reading hides all that it has received until its end
 # (SQSDeveloperGuide/quotas-messages).
 MAX_DEAD_LETTERS = 100_000
@@ -74,15 +52,48 @@ EXPECTED = MOST_READ * MEMBERS_PER_CHUNK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WriterOptions:
+class Place:
     """
-    The options of a job; `LanesDataSource` documents each of them.
+    The options that name the lanes.
 
     Attributes:
         stack: Name of the stack with the lanes; None if `deployment` is set.
         deployment: The deployment; None if `stack` is set.
         region: AWS region of the lanes; None for that of the environment.
         endpoint_url: Endpoint of SQS and SSM; None for that of the environment.
+    """
+
+    stack: str | None = None
+    deployment: Deployment | None = None
+    region: str | None = None
+    endpoint_url: str | None = None
+
+    def clients(self) -> Clients:
+        """Give the factory of clients."""
+        from lanes.aws.clients import Clients
+
+        return Clients(region=self.region, endpoint_url=self.endpoint_url)
+
+    def find_deployment(self) -> Deployment:
+        """
+        Give the lanes, on the driver.
+
+        Raises:
+            AwsError: They could not be found.
+        """
+        if self.deployment is not None:
+            return self.deployment
+        from lanes.aws.parameters import read_deployment
+
+        return read_deployment(self.clients().ssm(), str(self.stack))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriterOptions(Place):
+    """
+    The options of a job; `LanesDataSource` documents each of them.
+
+    Attributes:
         kind: Kind of rows without one.
         source: CloudEvents source of the messages.
         priority: Priority of rows without one.
@@ -102,10 +113,6 @@ class WriterOptions:
         expected: About the number of messages of the run.
     """
 
-    stack: str | None = None
-    deployment: Deployment | None = None
-    region: str | None = None
-    endpoint_url: str | None = None
     kind: str | None = None
     source: str = SENDER
     priority: int = int(Priority.BULK)
@@ -134,53 +141,27 @@ class WriterOptions:
         Raises:
             ConfigurationError: All problems at once.
         """
-        values = _Input(options, NAMES)
-        read = cls(
-            stack=values.read("stack", _text),
-            deployment=values.read("deployment", _deployment),
-            region=values.read("region", _text),
-            endpoint_url=values.read("endpointUrl", _url),
-            kind=values.read("kind", _kind),
-            source=values.read("source", _source) or SENDER,
-            priority=values.read("priority", _priority, default="BULK") or 0,
-            shards=values.read("shards", lambda text: _count(text, MAX_SHARDS)),
-            max_send_rate=values.read("maxSendRate", _rate),
-            max_backlog=values.read("maxBacklog", lambda text: _count(text, MAX_BACKLOG)),
-            max_tasks=values.read("maxTasks", lambda text: _count(text, MAX_TASKS)),
-            concurrency=values.read("concurrency", lambda text: _count(text, MAX_CALLS)) or CONCURRENCY,
-            ordering=values.read("ordering", lambda text: _one_of(text, ORDERINGS)) or "group",
-            order_by=values.read("orderBy", order_keys) or (),
-            on_error=values.read("onError", lambda text: _one_of(text, ON_ERROR)) or "fail",
-            run_id=values.read("runId", _run_id),
-            manifest_path=values.read("manifestPath", _folder),
-            take_over=values.flag("takeOver"),
-            follow=values.flag("follow"),
-            on_complete=values.read("onComplete", _kind) or "",
-            expected=values.read("expected", _expected) or EXPECTED,
-        )
+        values = _Input(options, WRITE_OPTIONS)
+        read = cls(**values.fields)
         values.problems.extend(_contradictions(values, read))
         values.check()
         return read
 
+    def storage(self) -> Storage:
+        """Give the folder of all manifests."""
+        return open_storage(str(self.manifest_path), endpoint_url=self.endpoint_url, region=self.region)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReaderOptions:
+class ReaderOptions(Place):
     """
     The options of a read of dead letters; `LanesDataSource` documents each of them.
 
     Attributes:
-        stack: Name of the stack with the lanes; None if `deployment` is set.
-        deployment: The deployment; None if `stack` is set.
-        region: AWS region of the lanes; None for that of the environment.
-        endpoint_url: Endpoint of SQS and SSM; None for that of the environment.
         lane: The only lane to read; None for all.
         limit: Maximum number of dead letters of each lane.
     """
 
-    stack: str | None = None
-    deployment: Deployment | None = None
-    region: str | None = None
-    endpoint_url: str | None = None
     lane: str | None = None
     limit: int = DEAD_LETTERS
 
@@ -192,55 +173,48 @@ class ReaderOptions:
         Raises:
             ConfigurationError: All problems at once.
         """
-        values = _Input(options, READER_NAMES)
-        read = cls(
-            stack=values.read("stack", _text),
-            deployment=values.read("deployment", _deployment),
-            region=values.read("region", _text),
-            endpoint_url=values.read("endpointUrl", _url),
-            lane=values.read("lane", _text),
-            limit=values.read("limit", lambda text: _count(text, MAX_DEAD_LETTERS)) or DEAD_LETTERS,
-        )
+        values = _Input(options, READ_OPTIONS)
+        read = cls(**values.fields)
         values.problems.extend(_no_single_place(values))
         values.check()
         return read
 
 
 class _Input:
-    """Options by their documented names, and their problems."""
+    """Options by their documented names, the fields that they set, and their problems."""
 
-    def __init__(self, options: Mapping[str, object], allowed: Sequence[str]) -> None:
+    def __init__(self, options: Mapping[str, object], readers: Mapping[str, Callable[[str], object]]) -> None:
         self.problems: list[str] = []
-        self._values: dict[str, str] = {}
-        names = {name.lower(): name for name in allowed}
+        self.fields: dict[str, Any] = {}
+        self._names: set[str] = set()
+        names = {name.lower(): name for name in readers}
         for key, value in options.items():
-            if key.lower() in names:
-                if value is not None:
-                    self._values[names[key.lower()]] = str(value)
-            else:
-                self.problems.append(f"unknown option {key!r}{nearest(key, allowed)}")
+            name = names.get(key.lower())
+            if name is None:
+                self.problems.append(f"unknown option {key!r}{nearest(key, readers)}")
+            elif value is not None:
+                self._names.add(name)
+                self._read(name, str(value), readers[name])
 
     def check(self) -> None:
         if self.problems:
             raise ConfigurationError(self.problems, source=SOURCE)
 
     def has(self, name: str) -> bool:
-        return name in self._values
+        return name in self._names
 
-    def read(self, name: str, reader: Callable[[str], T], *, default: str | None = None) -> T | None:
-        text = self._values.get(name, default)
-        if text is None:
-            return None
+    def _read(self, name: str, text: str, reader: Callable[[str], object]) -> None:
         try:
-            return reader(text.strip())
+            self.fields[field_of(name)] = reader(text.strip())
         except ConfigurationError as error:
             self.problems.extend(f"option {name}: {problem}" for problem in error.problems)
         except ValueError as error:
             self.problems.append(f"option {name} is {text!r}; {error}")
-        return None
 
-    def flag(self, name: str) -> bool:
-        return FLAGS[self.read(name, lambda text: _one_of(text, tuple(FLAGS))) or "false"]
+
+def field_of(option: str) -> str:
+    """Give the name that an option has in Python."""
+    return re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", option)
 
 
 def _no_single_place(values: _Input) -> Iterator[str]:
@@ -374,3 +348,43 @@ def _rate(text: str) -> float:
     if not 0 < rate < float("inf"):
         raise ValueError("a number of messages a second above 0 is needed")
     return rate
+
+
+def _flag(text: str) -> bool:
+    return FLAGS[_one_of(text, tuple(FLAGS))]
+
+
+PLACE: Mapping[str, Callable[[str], object]] = {
+    "stack": _text,
+    "deployment": _deployment,
+    "region": _text,
+    "endpointUrl": _url,
+}
+WRITE_OPTIONS: Mapping[str, Callable[[str], object]] = {
+    **PLACE,
+    "kind": _kind,
+    "source": _source,
+    "priority": _priority,
+    "shards": lambda text: _count(text, MAX_SHARDS),
+    "maxSendRate": _rate,
+    "maxBacklog": lambda text: _count(text, MAX_BACKLOG),
+    "maxTasks": lambda text: _count(text, MAX_TASKS),
+    "concurrency": lambda text: _count(text, MAX_CALLS),
+    "ordering": lambda text: _one_of(text, ORDERINGS),
+    "orderBy": order_keys,
+    "onError": lambda text: _one_of(text, ON_ERROR),
+    "runId": _run_id,
+    "manifestPath": _folder,
+    "takeOver": _flag,
+    "follow": _flag,
+    "onComplete": _kind,
+    "expected": _expected,
+}
+"""The options of a write, each with the function that reads its text."""
+
+READ_OPTIONS: Mapping[str, Callable[[str], object]] = {
+    **PLACE,
+    "lane": _text,
+    "limit": lambda text: _count(text, MAX_DEAD_LETTERS),
+}
+"""The options of a read of dead letters."""

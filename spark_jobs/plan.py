@@ -16,14 +16,13 @@ from lanes.errors import AwsError, ConfigurationError
 
 from .manifest.run import RunManifest, session_name
 from .manifest.sessions import CONTENTS, Claim, check_purpose
-from .manifest.storage import open_storage
 from .options import SOURCE, WriterOptions
 from .parallelism import tasks_at_once, tasks_of_executor
 from .rows.reader import RowReader
 from .sending.backlog import LaneBacklog
 from .sending.pace import SendPace, SharedSchedule
-from .sending.record import NoRecord, RowCounts, TaskReport
-from .sending.task import LaneCalls, SendingTask
+from .sending.record import Record, RowCounts, TaskReport
+from .sending.task import SendingTask
 from .sending.window import WindowSettings
 
 if TYPE_CHECKING:
@@ -37,9 +36,7 @@ if TYPE_CHECKING:
     from lanes.runs import Mark
 
     from .manifest.storage import Storage
-    from .options import ReaderOptions
     from .rows.outgoing import Rows, UnreadableRow
-    from .sending.record import Record
 
     Row = Mapping[str, Any]
 
@@ -136,7 +133,7 @@ class WritePlan:
             check_columns(schema, kind=read.kind, order_by=[key.expression for key in read.order_by])
             purpose["columns"] = schema.simpleString()
         contents: Any = purpose.get(CONTENTS, {})
-        plan = cls(options=read, deployment=find_deployment(read), contents=contents)
+        plan = cls(options=read, deployment=read.find_deployment(), contents=contents)
         if read.run_id is None:
             return plan
         run = _begin(plan.storage, read, stream=stream, purpose=purpose)
@@ -150,10 +147,7 @@ class WritePlan:
     @property
     def storage(self) -> Storage:
         """The folder of all manifests."""
-        options = self.options
-        return open_storage(
-            str(options.manifest_path), endpoint_url=options.endpoint_url, region=options.region
-        )
+        return self.options.storage()
 
     def rows(self, batches: Iterable[RecordBatch]) -> Iterator[Rows]:
         """Give the rows of Arrow batches, in the order of the option orderBy; runs in the task."""
@@ -275,7 +269,8 @@ class WritePlan:
                 source=options.source,
                 mark=self.mark,
             ),
-            calls=LaneCalls(self.deployment, calls),
+            deployment=self.deployment,
+            calls=calls,
             pace=self._pace(clients, context.getLocalProperty, record),
             record=record,
             windows=WindowSettings(ordered=options.ordering == "group", concurrency=options.concurrency),
@@ -289,7 +284,7 @@ class WritePlan:
             raise _endless()
         run = self.manifest(part=batch)
         if run is None:
-            return NoRecord()
+            return Record()
         return run.task(
             partition=context.partitionId(),
             attempt=context.taskAttemptId(),
@@ -390,19 +385,3 @@ def part_of_stream(setting: Callable[[str], str | None]) -> str | None:
     """
     batch = setting("streaming.sql.batchId")
     return None if batch is None else f"streams/{setting('sql.streaming.queryId')}/batch-{batch}"
-
-
-def find_deployment(options: WriterOptions | ReaderOptions) -> Deployment:
-    """
-    Give the lanes that the options name, on the driver.
-
-    Raises:
-        AwsError: They could not be found.
-    """
-    if options.deployment is not None:
-        return options.deployment
-    from lanes.aws.clients import Clients
-    from lanes.aws.parameters import read_deployment
-
-    clients = Clients(region=options.region, endpoint_url=options.endpoint_url)
-    return read_deployment(clients.ssm(), str(options.stack))

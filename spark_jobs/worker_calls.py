@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lanes.aws.clients import Clients
 from lanes.aws.queues.lean_calls import open_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from lanes.aws.clients import Clients
     from lanes.aws.queues.batch_calls import BatchCalls
     from lanes.config.deployment import Deployment
 
@@ -59,7 +59,7 @@ def worker_calls(
     used_for = (options.region, options.endpoint_url, options.concurrency, deployment.to_json())
     found = _take(used_for, clock())
     if found is None:
-        clients = Clients(region=options.region, endpoint_url=options.endpoint_url)
+        clients = options.clients()
         calls = open_calls(clients, concurrency=options.concurrency, deployment=deployment)
         found = WorkerCalls(clients=clients, calls=calls, used_for=used_for, made_at=clock())
     try:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from lanes.errors import AwsError
 
+from .manifest.run import RunManifest
 from .manifest.storage import open_storage
+from .options import WriterOptions
 from .partitions import PartitionWriter, write_partitions
 from .ranges import is_complete
 from .sending.backlog import visible
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from .manifest.run import RunManifest
     from .ranges import Ranges
     from .sending.record import RowCounts
 EVERY_SECONDS = 5.0
@@ -176,14 +177,8 @@ def backlog_of(options: Mapping[str, str]) -> Callable[[], Mapping[str, object]]
     """Give a function that says which lanes hold the job back by `maxBacklog`; None without that limit."""
     if "maxBacklog" not in options:
         return None
-    from lanes.aws.clients import Clients
-
-    from .options import WriterOptions
-    from .plan import find_deployment
-
     read = WriterOptions.from_options(options)
-    deployment = find_deployment(read)
-    sqs = Clients(region=read.region, endpoint_url=read.endpoint_url).sqs()
+    deployment, sqs = read.find_deployment(), read.clients().sqs()
 
     def held() -> Mapping[str, object]:
         try:
@@ -198,8 +193,6 @@ def backlog_of(options: Mapping[str, str]) -> Callable[[], Mapping[str, object]]
 
 def manifest_of(options: Mapping[str, str], *, part: str | None = None) -> RunManifest | None:
     """Give the manifest of these writer options for reading, or that of a part of the run; None without one."""
-    from .manifest.run import RunManifest
-
     if "manifestPath" not in options:
         return None
     storage = open_storage(

@@ -8,6 +8,8 @@ from datetime import UTC, date, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from ..sending.record import Record
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
@@ -29,7 +31,7 @@ REFRESH_SECONDS = 60.0
 READERS = 16
 
 
-class TaskManifest:
+class TaskManifest(Record):
     """The ids that one task reads and writes; `RunManifest.task` makes it."""
 
     def __init__(

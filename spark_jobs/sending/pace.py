@@ -5,47 +5,35 @@ from __future__ import annotations
 import struct
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from .backlog import LaneBacklog
 
 # After a pause the senders of a schedule may catch up on this much.
 BURST_SECONDS = 1.0
 FREE_AT = struct.Struct("=d")
 
 
-class Backlog(Protocol):
-    """Holds a task back while its lane has enough waiting messages."""
-
-    def wait(self, lane: str, messages: int) -> None:
-        """Return when you may send this many more messages."""
-
-
-class Schedule(Protocol):
-    """The time that senders of one rate have taken; one that sends nothing leaves its time to the others."""
-
-    def take(self, seconds: float, now: float) -> float:
-        """Take this time for messages and give its start, which may be in the past after a pause."""
-
-
-class OwnSchedule:
-    """The schedule of a single sender."""
+class Schedule:
+    """The time that the senders of one rate have taken: here a single one, which knows it alone."""
 
     def __init__(self) -> None:
         self._free_at: float | None = None
 
     def take(self, seconds: float, now: float) -> float:
-        """Take this time for messages and give its start."""
+        """Take this time for messages and give its start, which may be in the past after a pause."""
         start = now if self._free_at is None else max(self._free_at, now - BURST_SECONDS)
         self._free_at = start + seconds
         return start
 
 
-class SharedSchedule:
+class SharedSchedule(Schedule):
     """
-    The schedule of all tasks of an executor, in a file.
+    The schedule of all tasks of an executor, in a file. One that sends nothing leaves its time to the others.
 
     All processes of a machine have one monotonic clock.
 
@@ -54,6 +42,7 @@ class SharedSchedule:
     """
 
     def __init__(self, path: Path) -> None:
+        super().__init__()
         # Not on Windows, where each task keeps to its own share.
         import fcntl
 
@@ -90,8 +79,8 @@ class SendPace:
     """
 
     rate: float | None = None
-    schedule: Schedule = field(default_factory=OwnSchedule)
-    backlog: Backlog | None = None
+    schedule: Schedule = field(default_factory=Schedule)
+    backlog: LaneBacklog | None = None
     clock: Callable[[], float] = time.monotonic
     wait: Callable[[float], None] = time.sleep
     _paid_at: float | None = None

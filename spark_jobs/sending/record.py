@@ -7,7 +7,7 @@ import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -19,14 +19,16 @@ if TYPE_CHECKING:
 EVERY_SECONDS = 10.0
 
 
-class Record(Protocol):
-    """Records the work of a task for other tasks and later runs."""
+class Record:
+    """Records the work of a task for other tasks and later runs; this one keeps nothing."""
 
-    def has(self, identity: str) -> bool:
+    def has(self, identity: str) -> bool:  # noqa: ARG002 - of a manifest
         """Whether an earlier session has sent the message with this identity."""
+        return False
 
-    def has_now(self, identity: str) -> bool:
+    def has_now(self, identity: str) -> bool:  # noqa: ARG002
         """Whether another attempt of this session has sent it."""
+        return False
 
     def sent(self, lane: str, items: Iterable[OutgoingRow]) -> None:
         """Record messages that are in the queue."""
@@ -36,37 +38,15 @@ class Record(Protocol):
         Set aside a row that cannot be sent.
 
         Raises:
-            NotImplementedError: There is no storage for such rows.
+            NotImplementedError: There is no storage for such rows, and none is lost silently.
         """
+        raise NotImplementedError("only a manifest keeps rows that cannot be sent; set manifestPath")
 
     def flush(self) -> None:
         """Write the record."""
 
     def ended(self, *, skipped: int, reason: str | None, refused: RowRefusedError | None) -> None:
         """Record the end of the task: the rows that it skipped, and the reason and the row of its failure."""
-
-
-class NoRecord:
-    """Records nothing."""
-
-    def has(self, identity: str) -> bool:  # noqa: ARG002 - the protocol's form
-        """Give False: no message is known as sent."""
-        return False
-
-    has_now = has
-
-    def sent(self, lane: str, items: Iterable[OutgoingRow]) -> None:
-        """Record nothing."""
-
-    def quarantined(self, *, position: int, row: Row, reason: str) -> None:
-        """Refuse, so that no row is lost silently."""
-        raise NotImplementedError("only a manifest keeps rows that cannot be sent; set manifestPath")
-
-    def flush(self) -> None:
-        """Write nothing."""
-
-    def ended(self, *, skipped: int, reason: str | None, refused: RowRefusedError | None) -> None:
-        """Record nothing."""
 
 
 @dataclass(slots=True)

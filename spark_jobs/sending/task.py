@@ -11,13 +11,13 @@ from lanes.producer.order import MAX_ENTRIES
 
 from ..rows.outgoing import UnreadableRow
 from ..rows.reader import RowReader, RowRefusedError
-from .record import NoRecord, Record, RowCounts
+from .record import Record, RowCounts
 from .window import Failed, SendWindow, WindowSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from lanes.aws.queues.batch_calls import BatchCalls, CallEnded
+    from lanes.aws.queues.batch_calls import BatchCalls
     from lanes.config.deployment import Deployment
 
     from ..rows.outgoing import OutgoingRow
@@ -53,6 +53,7 @@ class SendingTask:
     Attributes:
         partition: Number of the partition, for errors.
         reader: Makes messages from rows.
+        deployment: The lanes.
         calls: Makes the batch calls.
         pace: Keeps the task at its rate and within the backlog limit.
         record: Records sent messages.
@@ -63,9 +64,10 @@ class SendingTask:
 
     partition: int
     reader: RowReader
-    calls: LaneCalls
+    deployment: Deployment
+    calls: BatchCalls
     pace: SendPace
-    record: Record = field(default_factory=NoRecord)
+    record: Record = field(default_factory=Record)
     windows: WindowSettings = field(default_factory=WindowSettings)
     report: TaskReport | None = None
     quarantine: bool = False
@@ -182,7 +184,7 @@ class _Run:
     def _window(self, priority: int) -> SendWindow:
         window = self._by_priority.get(priority)
         if window is None:
-            lane = self._task.calls.lane_for(priority)
+            lane = self._task.deployment.config.lane_for(priority).name
             window = self._windows.get(lane) or SendWindow(lane, self._task.windows)
             self._windows[lane] = self._by_priority[priority] = window
         return window
@@ -212,7 +214,8 @@ class _Run:
                     continue
                 return
             self._keep_pace(window.lane, len(batch))
-            self._in_flight[task.calls.start(window.lane, batch)] = (window, batch)
+            number = task.calls.start(task.deployment.queues[window.lane].url, batch)
+            self._in_flight[number] = (window, batch)
 
     def _keep_pace(self, lane: str, messages: int) -> None:
         pace = self._task.pace
@@ -258,29 +261,3 @@ class _Run:
         self._settle_all()
         failed = [one for window in self._windows.values() for one in window.failed]
         raise RowsUnsentError(partition=self._task.partition, failed=failed, sent=self.so_far.lanes.total())
-
-
-class LaneCalls:
-    """
-    Starts batch calls to lanes and collects their answers.
-
-    Args:
-        deployment: The lanes.
-        calls: Makes the calls.
-    """
-
-    def __init__(self, deployment: Deployment, calls: BatchCalls) -> None:
-        self._deployment = deployment
-        self._calls = calls
-
-    def lane_for(self, priority: int) -> str:
-        """Give the name of the lane for a priority."""
-        return self._deployment.config.lane_for(priority).name
-
-    def start(self, lane: str, batch: Sequence[OutgoingRow]) -> int:
-        """Start a call and give its number."""
-        return self._calls.start(self._deployment.queues[lane].url, batch)
-
-    def ended(self, timeout: float | None) -> Sequence[CallEnded]:
-        """Wait for at least one call to end, or for the timeout."""
-        return self._calls.ended(timeout)

@@ -21,7 +21,7 @@ from lanes.consumer.settlement import DeadLetterNote
 from lanes.errors import ConfigurationError
 from lanes.metrics import Metric
 from spark_jobs.columns import COLUMNS
-from spark_jobs.options import NAMES, READER_NAMES
+from spark_jobs.options import READ_OPTIONS, WRITE_OPTIONS
 from tests.docs.pages import ROOT, blocks, codes, rows, spans
 from tests.support import infrastructure
 
@@ -230,4 +230,4 @@ def test_sparks_columns_and_options_are_those_of_the_writer():
     page = ROOT / "docs" / "how-to" / "bulk-from-spark.md"
     documented = {name for row in rows(page, "# Enqueue bulk work from Spark") for name in codes(row[0])}
 
-    assert documented == {*COLUMNS, *NAMES, *READER_NAMES}
+    assert documented == {*COLUMNS, *WRITE_OPTIONS, *READ_OPTIONS}

@@ -24,7 +24,7 @@ from lanes.outbox.relay import Relay, RelayContext
 from lanes.producer import Pacing
 from spark_jobs.rows.reader import RowReader
 from spark_jobs.sending.pace import SendPace
-from spark_jobs.sending.task import LaneCalls, SendingTask
+from spark_jobs.sending.task import SendingTask
 
 TABLE, OUTBOX = "ledger", "outbox"
 CONFIG = LanesConfig()
@@ -96,7 +96,8 @@ def rows_sent_by_spark(sqs, rows):
     SendingTask(
         partition=0,
         reader=RowReader(kind="customer.loyalty_tier", priority=-100),
-        calls=LaneCalls(DEPLOYMENT, calls),
+        deployment=DEPLOYMENT,
+        calls=calls,
         pace=SendPace(rate=None),
     ).send([rows])
     calls.close()

@@ -32,7 +32,7 @@ from spark_jobs.manifest.run import RunManifest
 from spark_jobs.manifest.task import read_ids
 from spark_jobs.rows.reader import RowReader
 from spark_jobs.sending.pace import SendPace
-from spark_jobs.sending.task import LaneCalls, RowsUnsentError, SendingTask
+from spark_jobs.sending.task import RowsUnsentError, SendingTask
 from spark_jobs.sending.window import WindowSettings
 
 LANES = ("HIGH", "MAIN")
@@ -402,7 +402,8 @@ class FaultyJob:
         return SendingTask(
             partition=number,
             reader=RowReader(kind="a.kind", priority=-100),
-            calls=LaneCalls(DEPLOYMENT, calls),
+            deployment=DEPLOYMENT,
+            calls=calls,
             pace=SendPace(clock=self.clock, wait=self.clock.advance),
             record=run.task(partition=number, attempt=next(self._numbers), first=attempt == 0),
             windows=WindowSettings(concurrency=CONCURRENCY, jitter=self.chance.random),

@@ -66,7 +66,7 @@ def test_shares_have_together_what_one_process_has(tmp_path, shares):
     ids = [f"spark#a.kind#{number}" for number in range(60)]
     for name, some in {"a": ids[:40], "b": ids[30:]}.items():
         storage.write(name, json.dumps({"ids": some}).encode())
-    options = SimpleNamespace(manifest_path=str(tmp_path), endpoint_url=None, region=None)
+    options = SimpleNamespace(storage=lambda: storage)
     shared = SharedSeal(options=options, deployment=None, mark=Mark("spring", 11), shares=shares)
     kept = MemberSet(11)
     kept.add(ids)

@@ -5,13 +5,13 @@ import pytest
 from lanes.errors import ConfigurationError
 from lanes.testing.clock import FakeClock
 from spark_jobs.parallelism import tasks_at_once, tasks_of_executor, with_tasks
-from spark_jobs.sending.pace import OwnSchedule, SendPace, SharedSchedule
+from spark_jobs.sending.pace import Schedule, SendPace, SharedSchedule
 
 
 @pytest.fixture(params=["own", "shared"])
 def schedule(request, tmp_path):
     """Give a new schedule of each kind."""
-    return OwnSchedule() if request.param == "own" else SharedSchedule(tmp_path / "pace")
+    return Schedule() if request.param == "own" else SharedSchedule(tmp_path / "pace")
 
 
 def test_every_message_is_paid_for(schedule):

@@ -15,7 +15,7 @@ from spark_jobs.manifest.storage import LocalStorage
 from spark_jobs.rows.reader import RowReader, RowRefusedError
 from spark_jobs.sending.pace import SendPace
 from spark_jobs.sending.record import RowCounts
-from spark_jobs.sending.task import LaneCalls, RowsUnsentError, SendingTask
+from spark_jobs.sending.task import RowsUnsentError, SendingTask
 
 DEPLOYMENT = Deployment(
     config=LanesConfig.from_dict({"lanes": [{"name": "HIGH", "threshold": 50}, {"name": "MAIN"}]}),
@@ -97,7 +97,8 @@ def session(storage, number, queues, partitions, tries):
             one = SendingTask(
                 partition=partition,
                 reader=RowReader(kind=None, priority=-100),
-                calls=LaneCalls(DEPLOYMENT, queues),
+                deployment=DEPLOYMENT,
+                calls=queues,
                 pace=SendPace(clock=lambda: 0.0, wait=lambda _: None),
                 record=run.task(partition=partition, attempt=10 * number + attempt, first=attempt == 0),
                 quarantine=True,

@@ -18,8 +18,8 @@ from spark_jobs.manifest.run import RunManifest
 from spark_jobs.manifest.storage import open_storage
 from spark_jobs.rows.reader import RowReader, RowRefusedError
 from spark_jobs.sending.pace import SendPace
-from spark_jobs.sending.record import NoRecord, TaskReport
-from spark_jobs.sending.task import LaneCalls, RowsUnsentError, SendingTask
+from spark_jobs.sending.record import Record, TaskReport
+from spark_jobs.sending.task import RowsUnsentError, SendingTask
 from spark_jobs.sending.window import WindowSettings
 
 CONFIG = LanesConfig.from_dict({"lanes": [{"name": "HIGH", "threshold": 50}, {"name": "MAIN"}]})
@@ -73,7 +73,7 @@ class Calls:
         """Have nothing to close."""
 
 
-class Recorder(NoRecord):
+class Recorder(Record):
     """Keeps all records."""
 
     def __init__(self, *before):
@@ -133,9 +133,10 @@ def task(
     return SendingTask(
         partition=3,
         reader=RowReader(kind="a.kind", priority=-100),
-        calls=LaneCalls(DEPLOYMENT, calls),
+        deployment=DEPLOYMENT,
+        calls=calls,
         pace=SendPace(rate=rate, backlog=backlog, clock=lambda: now[0], wait=wait or pause),
-        record=record or NoRecord(),
+        record=record or Record(),
         windows=WindowSettings(**windows),
         quarantine=quarantine,
         report=report,
