@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Unpack
 
-from aws_cdk import Annotations, Duration, RemovalPolicy, Stack
+from aws_cdk import Annotations, Duration, RemovalPolicy
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
@@ -29,6 +29,7 @@ from .function.lambda_function import (
     add_function,
     add_queue_mapping,
     own_variables,
+    service_of,
 )
 from .parameter import deployment_document
 from .queues.bell import Bell
@@ -76,14 +77,10 @@ class PriorityConsumer(Construct):
         code: The code of the function, usually from :func:`consumer_code`. It runs on Python 3.14, arm64.
         outbox: The outbox table that your handlers write to, none by default. Grant access to it yourself.
         schedules: The schedules, for handlers that send messages for later, none by default.
-        handler: Module and function in the code, ``handler.lambda_handler`` by default.
         environment: More environment variables, none by default. You cannot replace those of this construct.
-        service: The service name in logs and metrics, the stack's name by default. It separates the figures of two
-            consumers in one account.
-        log_level: The lowest level to log, ``INFO`` by default.
-        log_retention: How long to keep logs, one month by default.
         removal_policy: Whether to keep or delete the logs with the stack. They are kept by default.
-        **function_props: VPC, layers, tracing and role of the function, see :class:`FunctionProps`.
+        **function_props: Handler, service name, log, VPC, layers, tracing and role of the function, see
+            :class:`FunctionProps`.
 
     Raises:
         ConfigurationError: The environment is too large or sets a variable of this construct.
@@ -108,18 +105,14 @@ class PriorityConsumer(Construct):
         code: lambda_.Code,
         outbox: OutboxTable | None = None,
         schedules: Schedules | None = None,
-        handler: str = "handler.lambda_handler",
         environment: Mapping[str, str] | None = None,
-        service: str | None = None,
-        log_level: str = "INFO",
-        log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
         removal_policy: RemovalPolicy = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
         **function_props: Unpack[FunctionProps],
     ) -> None:
         super().__init__(scope, construct_id)
         settings = queues.config.consumer
         self.ledger = ledger
-        self._service = service or Stack.of(self).stack_name
+        self._service = service_of(self, function_props)
         document = deployment_document(
             queues=queues,
             ledger=ledger,
@@ -131,9 +124,8 @@ class PriorityConsumer(Construct):
             "Function",
             description="Handles the messages of all priority lanes, the most urgent first",
             code=code,
-            handler=handler,
             environment=_merged(
-                own_variables(document, service=self._service, log_level=log_level),
+                own_variables(self, document, function_props),
                 environment or {},
                 references=2 * len(queues.lanes)
                 + 1
@@ -143,7 +135,6 @@ class PriorityConsumer(Construct):
             ),
             timeout=settings.function_timeout,
             memory_mb=settings.memory_mb,
-            log_retention=log_retention,
             removal_policy=removal_policy,
             without_dead_letter_queue="Only its mappings invoke it, and they invoke it synchronously",
             reserved_concurrency=settings.reserved_concurrency,

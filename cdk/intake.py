@@ -4,11 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Unpack
 
-from aws_cdk import Duration, RemovalPolicy, Stack
+from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
@@ -74,7 +73,6 @@ class Intake(Construct):
         queues: The lanes to forward to.
         ledger: The table of the consumer, for the deployment document.
         code: The code of the function, usually ``consumer_code("lambdas/intake")``.
-        handler: Module and function in the code, ``handler.lambda_handler`` by default.
         standard: Whether the queue is a standard one, for senders that can't send to a FIFO queue. Not by default.
         existing: A queue that you have already, FIFO or standard, as an ARN or a construct, in place of one of the
             intake; its settings stay yours. Its visibility timeout must be between 1 and 4 minutes.
@@ -87,11 +85,9 @@ class Intake(Construct):
         oldest_age: The age of a message that raises an alarm, 5 minutes by default.
         actions: The actions of the alarms by severity, none by default.
         runbook: The URL of the runbook, by default its folder in this repository.
-        service: The service name in logs, the stack's name by default.
-        log_level: The lowest level to log, ``INFO`` by default.
-        log_retention: How long to keep logs, one month by default.
         removal_policy: Whether to keep or delete queues and logs with the stack. They are kept by default.
-        **function_props: VPC, layers, tracing and role of the function, see :class:`FunctionProps`.
+        **function_props: Handler, service name, log, VPC, layers, tracing and role of the function, see
+            :class:`FunctionProps`.
 
     Attributes:
         queue: The queue to send to. In a FIFO queue, a message without a deduplication id gets one from its body.
@@ -112,7 +108,6 @@ class Intake(Construct):
         queues: LaneQueues,
         ledger: Ledger,
         code: lambda_.Code,
-        handler: str = "handler.lambda_handler",
         standard: bool = False,
         existing: sqs.IQueue | str | None = None,
         group_by: str | None = None,
@@ -121,9 +116,6 @@ class Intake(Construct):
         oldest_age: timedelta = timedelta(minutes=5),
         actions: Mapping[Severity, Sequence[cloudwatch.IAlarmAction]] | None = None,
         runbook: str = RUNBOOK,
-        service: str | None = None,
-        log_level: str = "INFO",
-        log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
         removal_policy: RemovalPolicy = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
         **function_props: Unpack[FunctionProps],
     ) -> None:
@@ -143,15 +135,13 @@ class Intake(Construct):
             "Function",
             description="Forwards messages to the priority lanes, and rings their bell",
             code=code,
-            handler=handler,
             environment={
-                **own_variables(document, service=service or Stack.of(self).stack_name, log_level=log_level),
+                **own_variables(self, document, function_props),
                 # Also default rules: `lanes check` knows an intake by the variable.
                 VARIABLE: rules.to_json(),
             },
             timeout=INTAKE_TIMEOUT,
             memory_mb=INTAKE_MEMORY_MB,
-            log_retention=log_retention,
             removal_policy=removal_policy,
             without_dead_letter_queue="Only its mapping invokes it, and does so synchronously",
             props=function_props,

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Unpack
 
-from aws_cdk import Duration, RemovalPolicy, Stack
+from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
@@ -17,7 +17,6 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_event_sources as event_sources
-from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from lanes.config.table import format_duration
@@ -31,6 +30,7 @@ from .function.lambda_function import (
     FunctionProps,
     add_function,
     own_variables,
+    service_of,
 )
 from .parameter import deployment_document
 from .queues.lane_queue import add_failure_queue
@@ -70,18 +70,15 @@ class Outbox(Construct):
         queues: The lanes to send to.
         ledger: The table of the consumer, for the deployment document.
         code: The code of the relay, usually ``consumer_code("lambdas/outbox_relay")``.
-        handler: Module and function in the code, ``handler.lambda_handler`` by default.
         oldest_age: The age of an unfinished entry that raises an alarm, 15 minutes by default. With ``lane_window``
             set, entries wait here on purpose: choose the longest wait that you accept.
         actions: The actions of the alarms by severity, none by default.
         runbook: The URL of the runbook, by default its folder in this repository.
-        service: The service name in logs and metrics, the stack's name by default.
-        log_level: The lowest level to log, ``INFO`` by default.
-        log_retention: How long to keep logs, one month by default.
         encryption_key: Your key for the table; by default AWS manages one in your account.
         removal_policy: Whether to keep or delete table, failure queue and logs with the stack. They are kept by
             default.
-        **function_props: VPC, layers, tracing and role of the function, see :class:`FunctionProps`.
+        **function_props: Handler, service name, log, VPC, layers, tracing and role of the function, see
+            :class:`FunctionProps`.
 
     Attributes:
         table: The table, with its indexes.
@@ -103,19 +100,15 @@ class Outbox(Construct):
         queues: LaneQueues,
         ledger: Ledger,
         code: lambda_.Code,
-        handler: str = "handler.lambda_handler",
         oldest_age: timedelta = timedelta(minutes=15),
         actions: Mapping[Severity, Sequence[cloudwatch.IAlarmAction]] | None = None,
         runbook: str = RUNBOOK,
-        service: str | None = None,
-        log_level: str = "INFO",
-        log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
         encryption_key: kms.IKey | None = None,
         removal_policy: RemovalPolicy = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
         **function_props: Unpack[FunctionProps],
     ) -> None:
         super().__init__(scope, construct_id)
-        self._service = service or Stack.of(self).stack_name
+        self._service = service_of(self, function_props)
         self.lanes: Sequence[str] = tuple(one.lane.name for one in queues.lanes)
         self.table = OutboxTable(
             self, "Entries", encryption_key=encryption_key, removal_policy=removal_policy
@@ -127,11 +120,9 @@ class Outbox(Construct):
             "Relay",
             description="Sends the entries of the outbox to their lanes, the most urgent first",
             code=code,
-            handler=handler,
-            environment=own_variables(document, service=self._service, log_level=log_level),
+            environment=own_variables(self, document, function_props),
             timeout=RELAY_TIMEOUT,
             memory_mb=RELAY_MEMORY_MB,
-            log_retention=log_retention,
             removal_policy=removal_policy,
             without_dead_letter_queue="Only its schedule invokes it asynchronously, and does so again a minute later",
             props=function_props,

@@ -62,7 +62,7 @@ class PriorityLanesStack(Stack):
         existing: Queues that other stacks or teams own, by lane name, see :class:`LaneQueues`.
         dead_letter_queues: The dead-letter queues of those of them that this app does not define, by lane name.
         queue_names: Fixed names of queues by lane name, see :class:`LaneQueues`.
-        **function_props: VPC, layers, tracing and role of the consumer's function, see :class:`FunctionProps`.
+        **function_props: VPC, layers, tracing, role and log of the consumer's function, see :class:`FunctionProps`.
 
     Attributes:
         queues: The queues of the lanes.

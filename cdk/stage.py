@@ -16,6 +16,7 @@ from lanes.errors import ConfigurationError
 
 from .alarms.rule import RUNBOOK
 
+SOURCE = "cdk context"
 STACK_NAME = "PriorityLanes"
 BULK = "-bulk"
 REMOVALS: Mapping[str, RemovalPolicy] = {
@@ -76,29 +77,23 @@ class StageSettings:
         # An unset variable of a script: an empty stage would deploy, or destroy, the stack without one.
         if empty := [name for name in NAMES if node.try_get_context(name) == ""]:
             raise ConfigurationError(
-                [f"{name} is empty: give a value, or leave out -c {name}" for name in empty],
-                source="cdk context",
+                [f"{name} is empty: give a value, or leave out -c {name}" for name in empty], source=SOURCE
             )
         removal = node.try_get_context("removal") or "retain"
         if removal not in REMOVALS:
-            raise ConfigurationError(
-                [f"removal is {removal!r}: 'retain' keeps queues, table and logs, 'destroy' deletes them"],
-                source="cdk context",
+            raise _wrong(
+                f"removal is {removal!r}: 'retain' keeps queues, table and logs, 'destroy' deletes them"
             )
         stage = node.try_get_context("stage")
         # AWS: a stack name has letters, digits and hyphens (CloudFormation, CreateStack).
         if stage is not None and not STAGE_NAME.fullmatch(stage):
-            raise ConfigurationError(
-                [f"stage is {stage!r}: it becomes part of the stack name; use letters, digits and hyphens"],
-                source="cdk context",
+            raise _wrong(
+                f"stage is {stage!r}: it becomes part of the stack name; use letters, digits and hyphens"
             )
         # Its stack would have the name of the stack with the bulk jobs of another stage.
         if stage is not None and f"-{stage}".endswith(BULK):
-            raise ConfigurationError(
-                [
-                    f"stage is {stage!r}: names that end in 'bulk' are for the stacks of bulk jobs; use another"
-                ],
-                source="cdk context",
+            raise _wrong(
+                f"stage is {stage!r}: names that end in 'bulk' are for the stacks of bulk jobs; use another"
             )
         bulk_jobs = _is_on(node, "bulk", adds="a stack with an application for bulk jobs")
         return cls(
@@ -124,23 +119,22 @@ class StageSettings:
         return f"{self.stack_name}{BULK}"
 
 
+def _wrong(problem: str) -> ConfigurationError:
+    return ConfigurationError([problem], source=SOURCE)
+
+
 def _is_on(node: Node, name: str, *, adds: str) -> bool:
     value = node.try_get_context(name) or "off"
     if value not in ("on", "off"):
-        raise ConfigurationError(
-            [f"{name} is {value!r}: 'on' adds {adds}, 'off' does not"], source="cdk context"
-        )
+        raise _wrong(f"{name} is {value!r}: 'on' adds {adds}, 'off' does not")
     return bool(value == "on")
 
 
 def _alarm_topic(node: Node) -> str | None:
     topic = node.try_get_context("alarm_topic") or None
     if topic is not None and not TOPIC_ARN.fullmatch(topic):
-        raise ConfigurationError(
-            [
-                f"alarm_topic is {topic!r}: give the ARN of an SNS topic, such as arn:aws:sns:REGION:ACCOUNT:NAME"
-            ],
-            source="cdk context",
+        raise _wrong(
+            f"alarm_topic is {topic!r}: give the ARN of an SNS topic, such as arn:aws:sns:REGION:ACCOUNT:NAME"
         )
     return topic
 
@@ -152,15 +146,12 @@ def _runbook(node: Node) -> str:
             f"runbook is {runbook!r}: give the https URL under which the pages of docs/runbook are, such as "
             "https://wiki.example.com/lanes"
         )
-        raise ConfigurationError([problem], source="cdk context")
+        raise _wrong(problem)
     return runbook
 
 
 def _bulk_names(node: Node, name: str, *, bulk_jobs: bool) -> tuple[str, ...]:
     names = tuple(part.strip() for part in str(node.try_get_context(name) or "").split(",") if part.strip())
     if names and not bulk_jobs:
-        raise ConfigurationError(
-            [f"{name} is {','.join(names)!r}, but there are no bulk jobs; add -c bulk=on"],
-            source="cdk context",
-        )
+        raise _wrong(f"{name} is {','.join(names)!r}, but there are no bulk jobs; add -c bulk=on")
     return names

@@ -10,12 +10,13 @@ import shutil
 from importlib import metadata
 from pathlib import Path
 
-import jsii
-from aws_cdk import AssetHashType, BundlingOptions, DockerImage, ILocalBundling
+from aws_cdk import AssetHashType
 from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
 
 import lanes
+
+from ..function.code import bundled_by
 
 EXCLUDED_SUFFIXES = frozenset({".pyc", ".pyo"})
 # boto3 and its requirements, in the installed versions, which requirements.txt pins.
@@ -38,7 +39,7 @@ def job_packages(scope: Construct, construct_id: str) -> assets.Asset:
         construct_id,
         path=str(jobs_folder()),
         asset_hash_type=AssetHashType.OUTPUT,
-        bundling=BundlingOptions(image=DockerImage.from_registry("not-used"), local=_LocalBundling()),
+        bundling=bundled_by(bundle),
     )
 
 
@@ -71,13 +72,6 @@ def bundle(target: Path) -> None:
     _copy_folder(jobs_folder(), target / jobs_folder().name)
     for library in LIBRARIES:
         _copy_library(library, target)
-
-
-@jsii.implements(ILocalBundling)
-class _LocalBundling:
-    def try_bundle(self, output_dir: str, *_options: object, **_more_options: object) -> bool:
-        bundle(Path(output_dir))
-        return True
 
 
 def _copy_folder(source: Path, target: Path) -> None:

@@ -9,7 +9,8 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import jsii
@@ -75,11 +76,7 @@ def consumer_code(folder: str | Path) -> lambda_.Code:
         str(source),
         # The hash of the output, so that file times and paths of this machine do not cause a deployment.
         asset_hash_type=AssetHashType.OUTPUT,
-        bundling=BundlingOptions(
-            # A required option; never pulled, since the local bundling succeeds or raises.
-            image=DockerImage.from_registry("not-used"),
-            local=_LocalBundling(source),
-        ),
+        bundling=bundled_by(partial(bundle, source)),
     )
 
 
@@ -114,12 +111,18 @@ def bundle(source: Path, target: Path) -> None:
 
 @jsii.implements(ILocalBundling)
 class _LocalBundling:
-    def __init__(self, source: Path) -> None:
-        self._source = source
+    def __init__(self, write: Callable[[Path], None]) -> None:
+        self._write = write
 
     def try_bundle(self, output_dir: str, *_options: object, **_more_options: object) -> bool:
-        bundle(self._source, Path(output_dir))
+        self._write(Path(output_dir))
         return True
+
+
+def bundled_by(write: Callable[[Path], None]) -> BundlingOptions:
+    """Give the options of an asset with a content that a function writes into an empty folder."""
+    # The image is a required option; never pulled, since the local bundling succeeds or raises.
+    return BundlingOptions(image=DockerImage.from_registry("not-used"), local=_LocalBundling(write))
 
 
 def _copy(file: Path, destination: Path) -> None:

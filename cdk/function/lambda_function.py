@@ -26,7 +26,7 @@ ALIAS = "live"
 
 class FunctionProps(TypedDict, total=False):
     """
-    Where and as whom a function runs; each construct with a function takes these as keyword arguments.
+    How, where and as whom a function runs; each construct with a function takes these as keyword arguments.
 
     A function in a VPC reaches SQS, DynamoDB, SSM and CloudWatch Logs through a NAT gateway or through endpoints of the
     VPC, which you add.
@@ -39,6 +39,11 @@ class FunctionProps(TypedDict, total=False):
         tracing: X-Ray's tracing of invocations, off by default.
         role: A role of your own. The constructs add what the function needs; it must trust Lambda. By default each
             function has one.
+        handler: Module and function in the code, ``handler.lambda_handler`` by default.
+        service: The service name in logs and metrics, the stack's name by default. It separates the figures of two
+            consumers in one account.
+        log_level: The lowest level to log, ``INFO`` by default.
+        log_retention: How long to keep logs, one month by default.
     """
 
     vpc: ec2.IVpc
@@ -47,6 +52,10 @@ class FunctionProps(TypedDict, total=False):
     layers: Sequence[lambda_.ILayerVersion]
     tracing: lambda_.Tracing
     role: iam.IRole
+    handler: str
+    service: str
+    log_level: str
+    log_retention: logs.RetentionDays
 
 
 class DeployedFunction(NamedTuple):
@@ -57,21 +66,26 @@ class DeployedFunction(NamedTuple):
     log_group: logs.LogGroup
 
 
-def own_variables(document: str, *, service: str, log_level: str) -> dict[str, str]:
+def service_of(scope: Construct, props: FunctionProps) -> str:
+    """Give the service name in logs and metrics."""
+    return props.get("service") or Stack.of(scope).stack_name
+
+
+def own_variables(scope: Construct, document: str, props: FunctionProps) -> dict[str, str]:
     """
     Give the environment variables that the library itself needs.
 
     Args:
+        scope: The construct with the function.
         document: The deployment document.
-        service: The service name in logs and metrics.
-        log_level: The lowest level to log.
+        props: How the function runs.
 
     """
     return {
         deployment.VARIABLE: document,
-        "POWERTOOLS_SERVICE_NAME": service,
+        "POWERTOOLS_SERVICE_NAME": service_of(scope, props),
         "POWERTOOLS_METRICS_NAMESPACE": METRICS_NAMESPACE,
-        "LOG_LEVEL": log_level,
+        "LOG_LEVEL": props.get("log_level", "INFO"),
     }
 
 
@@ -81,11 +95,9 @@ def add_function(
     *,
     description: str,
     code: lambda_.Code,
-    handler: str,
     environment: Mapping[str, str],
     timeout: timedelta,
     memory_mb: int,
-    log_retention: logs.RetentionDays,
     removal_policy: RemovalPolicy,
     without_dead_letter_queue: str,
     reserved_concurrency: int | None = None,
@@ -103,25 +115,28 @@ def add_function(
         construct_id: The id of the function.
         description: Shown in the console.
         code: The asset.
-        handler: Module and function in the asset.
         environment: All environment variables.
         timeout: The function timeout.
         memory_mb: The memory.
-        log_retention: How long to keep logs.
         removal_policy: Whether to keep or delete the logs with the stack.
         without_dead_letter_queue: Why asynchronous invocations need no dead-letter queue.
         reserved_concurrency: The reserved concurrency, none by default.
         recursive_loop: How Lambda treats recursive invocations; by default it stops them.
-        props: Where and as whom it runs.
+        props: How, where and as whom it runs.
 
     """
-    log_group = logs.LogGroup(scope, "Logs", retention=log_retention, removal_policy=removal_policy)
+    log_group = logs.LogGroup(
+        scope,
+        "Logs",
+        retention=props.get("log_retention", logs.RetentionDays.ONE_MONTH),
+        removal_policy=removal_policy,
+    )
     function = lambda_.Function(
         scope,
         construct_id,
         description=description,
         code=code,
-        handler=handler,
+        handler=props.get("handler", "handler.lambda_handler"),
         runtime=RUNTIME,
         architecture=ARCHITECTURE,
         environment=environment,
