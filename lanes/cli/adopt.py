@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lanes.cli.arguments import DryRun, Yes, kinds_here, lane_named, lanes_here, operations_of, parse_rate
+from lanes.cli.arguments import (
+    DryRun,
+    MostDone,
+    Rate,
+    Yes,
+    kinds_here,
+    lane_named,
+    lanes_here,
+    operations_of,
+)
 from lanes.cli.busy import run_shown
 from lanes.cli.printing import confirm, say, show_one
 from lanes.cli.target import Output, target_of
@@ -51,13 +60,8 @@ def adopt(
             autocompletion=kinds_here,
         ),
     ] = None,
-    limit: Annotated[int, typer.Option(min=0, help="Stop after this many; 0 for no limit.")] = 0,
-    rate: Annotated[
-        float,
-        typer.Option(
-            parser=parse_rate, metavar="RATE", help="Send at most this many a second; 0 for no limit."
-        ),
-    ] = 0.0,
+    limit: MostDone = 0,
+    rate: Rate = 0.0,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:

@@ -85,6 +85,23 @@ def _text(path: Path) -> str:
 HIGHEST_RATE = 1_000_000
 """Far beyond what SQS takes."""
 
+
+def parse_rate(text: str) -> float:
+    """
+    Parse a number a second; 0 is for no limit.
+
+    Raises:
+        typer.BadParameter: it is not a number, negative, or not finite.
+    """
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = math.nan
+    if not 0 <= rate < HIGHEST_RATE:
+        raise typer.BadParameter(f"{text!r} is not a rate; give a number from 0 to {HIGHEST_RATE:,}")
+    return rate
+
+
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation.")]
 NewPriority = Annotated[
@@ -104,6 +121,18 @@ Kind = Annotated[
     str | None,
     typer.Option(help="Select this kind; * and ? match any characters.", autocompletion=kinds_here),
 ]
+
+Rate = Annotated[
+    float,
+    typer.Option(
+        parser=parse_rate, metavar="RATE", help="Process at most this many a second; 0 for no limit."
+    ),
+]
+MostDone = Annotated[int, typer.Option("--limit", min=0, help="Stop after this many; 0 for no limit.")]
+StartingAt = Annotated[
+    str, typer.Option("--since", help="Start at this time: ISO 8601, or an age such as 2h.")
+]
+Latest = Annotated[int, typer.Option("--limit", min=1, help="List at most this many, the latest first.")]
 
 OfRun = Annotated[str | None, typer.Option("--run", help="Select the members of this run.")]
 
@@ -144,22 +173,6 @@ def duration(text: str, option: str) -> timedelta:
             param_hint=option,
         )
     return value
-
-
-def parse_rate(text: str) -> float:
-    """
-    Parse a number a second; 0 is for no limit.
-
-    Raises:
-        typer.BadParameter: it is not a number, negative, or not finite.
-    """
-    try:
-        rate = float(text)
-    except ValueError:
-        rate = math.nan
-    if not 0 <= rate < HIGHEST_RATE:
-        raise typer.BadParameter(f"{text!r} is not a rate; give a number from 0 to {HIGHEST_RATE:,}")
-    return rate
 
 
 def read_time(text: str | None, option: str = "--since") -> float | None:

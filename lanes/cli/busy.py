@@ -7,7 +7,14 @@ import threading
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
 from lanes.cli.printing import console, say
 
@@ -42,6 +49,19 @@ def busy(describe: Callable[[], str]) -> Iterator[None]:
             thread.join()
 
 
+def progress_bar(last: ProgressColumn | None = None) -> Progress:
+    """Return a bar with a count and a last column, by default the remaining time; it shows on a terminal alone."""
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        last or TimeRemainingColumn(),
+        console=console(stderr=True),
+        disable=not sys.stderr.isatty(),
+        transient=True,
+    )
+
+
 def run_shown(
     title: str,
     make: Callable[[Callable[[RunProgress], None]], DeadLetterRun],
@@ -58,10 +78,7 @@ def run_shown(
         limit: of the run; 0 for no limit.
         entry: of the audit trail; gets the number of messages that are done, even after Ctrl-C.
     """
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(
-        *columns, console=console(stderr=True), disable=not sys.stderr.isatty(), transient=True
-    ) as bar:
+    with progress_bar() as bar:
         task = bar.add_task(title, total=None)
 
         def report(progress: RunProgress) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lanes.cli.arguments import DryRun, operations_of, read_time
+from lanes.cli.arguments import DryRun, Latest, StartingAt, operations_of, read_time
 from lanes.cli.busy import busy
 from lanes.cli.printing import moment, say, show_one, show_rows
 from lanes.cli.target import Output, target_of
@@ -70,8 +70,8 @@ def withdraw(
 def cancelled(
     context: typer.Context,
     *,
-    since: Annotated[str, typer.Option(help="Start at this time: ISO 8601, or an age such as 2h.")] = "7d",
-    limit: Annotated[int, typer.Option(min=1, help="List at most this many, the latest first.")] = 100,
+    since: StartingAt = "7d",
+    limit: Latest = 100,
 ) -> None:
     """List cancelled messages of the lanes with time, operator and reason."""
     found = operations_of(context).overrides.cancellations(since=read_time(since) or 0.0, limit=limit)

@@ -8,10 +8,11 @@ import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.progress import TextColumn
 
-from lanes.cli.arguments import DryRun, duration, operations_of, read_time
-from lanes.cli.printing import console, moment, say, show_one, show_rows
+from lanes.cli.arguments import DryRun, Latest, duration, operations_of, read_time
+from lanes.cli.busy import progress_bar
+from lanes.cli.printing import moment, say, show_one, show_rows
 from lanes.cli.target import Output, Target, target_of
 from lanes.cli.usage import ExitCode
 from lanes.cli.watch import parse_interval, readings
@@ -41,7 +42,7 @@ def list_(
     since: Annotated[
         str, typer.Option(help="List those opened since this time: ISO 8601, or an age such as 2h.")
     ] = "7d",
-    limit: Annotated[int, typer.Option(min=1, help="List at most this many, the latest first.")] = 100,
+    limit: Latest = 100,
 ) -> None:
     """List runs, the latest first; `lanes runs show RUN` counts the messages of one."""
     heads = operations_of(context).runs.heads(since=read_time(since) or 0.0, limit=limit)
@@ -122,14 +123,8 @@ def _follow(
 ) -> tuple[Reading, RunRate]:
     """Read until the run is over or the time is; return the last reading."""
     rate, said = RunRate(), ""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-    )
     is_terminal = sys.stderr.isatty()
-    with Progress(*columns, console=console(stderr=True), disable=not is_terminal, transient=True) as bar:
+    with progress_bar(TextColumn("{task.fields[rate]}")) as bar:
         task = bar.add_task(name, total=None, rate="")
         for reading in readings(lambda: _read(operations, name, exact=exact), every=every, within=within):
             rate.add(time.time(), reading.ended)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from lanes.cli.arguments import DryRun, kinds_here, operations_of
-from lanes.cli.printing import console, say, show_json, show_rows
+from lanes.cli.busy import progress_bar
+from lanes.cli.printing import say, show_json, show_rows
 from lanes.cli.target import Output, target_of
 from lanes.cli.usage import usage
 from lanes.errors import InvalidMessageError
@@ -185,13 +184,7 @@ def _send(operations: Operations, sending: Sending, not_before: datetime | None)
     kinds = sorted({line.message.kind for line in sending.lines})
     # No data and no ids: who may read the audit trail may not be allowed to read messages.
     details = {"messages": len(sending.lines), "kinds": kinds[:MAX_LISTED]}
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with (
-        audited(operations.audit, "send", "lanes", details=details) as entry,
-        Progress(
-            *columns, console=console(stderr=True), disable=not sys.stderr.isatty(), transient=True
-        ) as progress,
-    ):
+    with audited(operations.audit, "send", "lanes", details=details) as entry, progress_bar() as progress:
         task = progress.add_task("sending", total=len(sending.lines))
         try:
             sending.run(

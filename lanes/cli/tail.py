@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from lanes.cli.arguments import Kind, lane_named, lanes_here, operations_of, read_time
+from lanes.cli.arguments import Kind, Latest, StartingAt, lane_named, lanes_here, operations_of, read_time
 from lanes.cli.printing import console, escape_controls, moment, say, show_json, show_rows
 from lanes.cli.target import Output, target_of
 from lanes.cli.trace import STYLES, LogGroup
@@ -33,7 +33,7 @@ def tail(
         list[str] | None,
         typer.Option(help="Select this event, such as failed or batch_yielded; may be repeated."),
     ] = None,
-    since: Annotated[str, typer.Option(help="Start at this time: ISO 8601, or an age such as 2h.")] = "10s",
+    since: StartingAt = "10s",
     interval: Annotated[str, typer.Option(help="Read the log at this interval.")] = "2s",
     times: Annotated[int, typer.Option(min=0, help="Stop after this many readings; 0 for no limit.")] = 0,
     log_group: LogGroup = None,
@@ -87,8 +87,8 @@ def _name(event: MessageEvent) -> str:
 def audit(
     context: typer.Context,
     *,
-    since: Annotated[str, typer.Option(help="Start at this time: ISO 8601, or an age such as 2h.")] = "7d",
-    limit: Annotated[int, typer.Option(min=1, help="List at most this many, the latest first.")] = 100,
+    since: StartingAt = "7d",
+    limit: Latest = 100,
 ) -> None:
     """
     List the changes that operators made with this command, the latest first.

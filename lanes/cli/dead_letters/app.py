@@ -14,13 +14,14 @@ from lanes.cli.arguments import (
     DryRun,
     Kind,
     LaneName,
+    MostDone,
     OfRun,
+    Rate,
     Yes,
     duration,
     lane_named,
     lanes_here,
     operations_of,
-    parse_rate,
     read_time,
 )
 from lanes.cli.busy import busy, run_shown
@@ -100,13 +101,8 @@ class _How:
 
 def _how(
     *,
-    limit: Annotated[int, typer.Option(min=0, help="Stop after this many; 0 for no limit.")] = 0,
-    rate: Annotated[
-        float,
-        typer.Option(
-            parser=parse_rate, metavar="RATE", help="Process at most this many a second; 0 for no limit."
-        ),
-    ] = 0.0,
+    limit: MostDone = 0,
+    rate: Rate = 0.0,
     hide: Annotated[
         str, typer.Option(help="Hide the dead letters of this run from other readers for this long.")
     ] = "30s",
