@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING
 
 from lanes.config.lane_tables import LONGEST_VISIBILITY
 from lanes.config.settings import (
@@ -16,6 +18,9 @@ from lanes.config.settings import (
     Policy,
 )
 from lanes.config.table import SECOND, ConfigTable, format_duration
+
+if TYPE_CHECKING:
+    from lanes.config.table import Reader
 
 PATTERN_SIGNS = frozenset("*?[")
 """Signs of the patterns of `on_dead_letter`, which a rate would take for a part of the kind's name, and limit none."""
@@ -32,6 +37,28 @@ MAX_ATTEMPTS = MAX_RECEIVES // 2
 # 250 ms at the same p99 wait of HIGH; one slot alone has no other to look (docs/decisions/0016-pull-engine.md).
 PULL_RECHECK = timedelta(milliseconds=400)
 SLOTS_WITH_SHORT_RECHECK, SHORT_RECHECK = 10, timedelta(milliseconds=150)
+
+
+READERS: Mapping[str, Reader] = {
+    "function_timeout": partial(
+        ConfigTable.duration, minimum=SECOND, maximum=LONGEST_FUNCTION, whole_seconds=True
+    ),
+    # AWS: 128 MB to 10,240 MB (lambda/latest/dg/configuration-memory).
+    "memory_mb": partial(ConfigTable.integer, minimum=128, maximum=10240),
+    "max_attempts": partial(ConfigTable.integer, minimum=1, maximum=MAX_ATTEMPTS),
+    "backoff_base": partial(ConfigTable.duration, maximum=LONGEST_VISIBILITY),
+    "backoff_max": partial(ConfigTable.duration, maximum=LONGEST_VISIBILITY),
+    # SQS keeps a message for 14 days at most, and would drop it without a dead letter.
+    "unknown_kind_for": partial(ConfigTable.duration, maximum=LONGEST_UNKNOWN),
+    "recheck_interval": partial(ConfigTable.duration, maximum=SECOND),
+    "record_time": partial(ConfigTable.optional_duration, maximum=LONGEST_FUNCTION),
+    "idempotency": ConfigTable.boolean,
+    "idempotency_window": partial(ConfigTable.duration, minimum=SECOND),
+    # Beyond a half, overdue messages would get more of the slots than urgent ones.
+    "reserve": partial(ConfigTable.number, minimum=0.0, maximum=0.5),
+    "linger": ConfigTable.duration,
+    "max_rate": ConfigTable.optional_rate,
+}
 
 
 def read_consumer(raw: object, problems: list[str]) -> ConsumerSettings:
@@ -55,34 +82,11 @@ def read_consumer(raw: object, problems: list[str]) -> ConsumerSettings:
         recheck = PULL_RECHECK
     policy = table.choice("policy", Policy.WEIGHTED, allowed=Policy)
     settings = ConsumerSettings(
+        **table.read(READERS, default, recheck_interval=recheck),
         reserved_concurrency=slots,
-        function_timeout=table.duration(
-            "function_timeout",
-            default.function_timeout,
-            minimum=SECOND,
-            maximum=LONGEST_FUNCTION,
-            whole_seconds=True,
-        ),
-        # AWS: 128 MB to 10,240 MB (lambda/latest/dg/configuration-memory).
-        memory_mb=table.integer("memory_mb", default.memory_mb, minimum=128, maximum=10240),
-        max_attempts=table.integer("max_attempts", default.max_attempts, minimum=1, maximum=MAX_ATTEMPTS),
-        backoff_base=table.duration("backoff_base", default.backoff_base, maximum=LONGEST_VISIBILITY),
-        backoff_max=table.duration("backoff_max", default.backoff_max, maximum=LONGEST_VISIBILITY),
-        # SQS keeps a message for 14 days at most, and would drop it without a dead letter.
-        unknown_kind_for=table.duration(
-            "unknown_kind_for", default.unknown_kind_for, maximum=LONGEST_UNKNOWN
-        ),
-        recheck_interval=table.duration("recheck_interval", recheck, maximum=SECOND),
-        record_time=table.optional_duration("record_time", maximum=LONGEST_FUNCTION),
-        idempotency=table.boolean("idempotency", default.idempotency),
-        idempotency_window=table.duration("idempotency_window", default.idempotency_window, minimum=SECOND),
-        # Beyond a half, overdue messages would get more of the slots than urgent ones.
-        reserve=table.number("reserve", default.reserve, minimum=0.0, maximum=0.5),
         on_dead_letter=_on_dead_letter(table.raw("on_dead_letter", {}), problems),
         engine=EngineName(engine) if table.has("engine") else default.engine,
-        linger=table.duration("linger", default.linger),
         policy=Policy(policy) if table.has("policy") else default.policy,
-        max_rate=table.optional_rate("max_rate"),
         max_rates=_max_rates(table.raw("max_rates", {}), problems),
     )
     _compare_times(settings, table)

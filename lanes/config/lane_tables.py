@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lanes.config.settings import (
     LANE_KEYS,
@@ -20,6 +21,9 @@ from lanes.config.settings import (
     default_lanes,
 )
 from lanes.config.table import SECOND, ConfigTable, describe, format_duration
+
+if TYPE_CHECKING:
+    from lanes.config.table import Reader
 
 # Names begin with a capital or a digit, since other items of the index that holds parked records begin with a small
 # letter (`lanes.aws.table.items`).
@@ -36,6 +40,18 @@ LOWEST_WEIGHT, HIGHEST_WEIGHT = 0.01, 100.0
 # many. With one slot nothing is gained (docs/decisions/0014-defaults.md).
 SLOTS_WITH_LONG_PARKING = 2
 LONG_PARKING = timedelta(seconds=15), timedelta(seconds=30)
+
+
+READERS: Mapping[str, Reader] = {
+    # AWS: a FIFO batch holds at most 10 records (lambda/latest/dg/services-sqs-parameters).
+    "batch_size": partial(ConfigTable.integer, minimum=1, maximum=LARGEST_BATCH),
+    "visibility_timeout": partial(ConfigTable.duration, maximum=LONGEST_VISIBILITY, whole_seconds=True),
+    "max_wait": partial(ConfigTable.optional_duration, minimum=SECOND),
+    # AWS: 2 to 1,000 (lambda/latest/api/API_ScalingConfig).
+    "maximum_concurrency": partial(ConfigTable.integer, minimum=2, maximum=1000),
+    "weight": partial(ConfigTable.number, minimum=LOWEST_WEIGHT, maximum=HIGHEST_WEIGHT),
+    "closing": ConfigTable.boolean,
+}
 
 
 def merged_lanes(
@@ -144,26 +160,18 @@ def _lane(table: ConfigTable, consumer: ConsumerSettings) -> Lane:
     default = Lane(name="")
     needed = VISIBILITY_FACTOR * consumer.function_timeout
     delays = _yield_delays(table, consumer)
+    read = table.read(
+        READERS, default, visibility_timeout=needed, maximum_concurrency=_default_concurrency(consumer)
+    )
     lane = Lane(
+        **read,
         name="",
         threshold=table.integer("threshold", 0) if table.has("threshold") else None,
-        # AWS: a FIFO batch holds at most 10 records (lambda/latest/dg/services-sqs-parameters).
-        batch_size=table.integer("batch_size", default.batch_size, minimum=1, maximum=LARGEST_BATCH),
-        visibility_timeout=table.duration(
-            "visibility_timeout", needed, maximum=LONGEST_VISIBILITY, whole_seconds=True
-        ),
         yield_delay_min=delays[0],
         yield_delay_max=delays[1],
-        max_wait=table.optional_duration("max_wait", minimum=SECOND),
-        # AWS: 2 to 1,000 (lambda/latest/api/API_ScalingConfig).
-        maximum_concurrency=table.integer(
-            "maximum_concurrency", _default_concurrency(consumer), minimum=2, maximum=1000
-        ),
         tenant_share=table.number("tenant_share", 1.0, minimum=0.01, maximum=1.0)
         if table.has("tenant_share")
         else None,
-        weight=table.number("weight", default.weight, minimum=LOWEST_WEIGHT, maximum=HIGHEST_WEIGHT),
-        closing=table.boolean("closing", default.closing),
     )
     if table.has("weight") and not consumer.is_weighted:
         table.problem(

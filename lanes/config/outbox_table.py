@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING
 
 from lanes.config.settings import OUTBOX_KEYS, TABLE_OF, OutboxSettings
 from lanes.config.table import SECOND, ConfigTable, describe, format_duration, nearest
+
+if TYPE_CHECKING:
+    from lanes.config.table import Reader
 
 # In DynamoDB each entry of a claim is a conditional update, and all must be sent within the lock.
 LARGEST_BATCH = 100
@@ -20,6 +25,22 @@ LONGEST_LOCK = timedelta(seconds=150)
 ON_ABANDONED = ("continue", "hold")
 
 
+READERS: Mapping[str, Reader] = {
+    "enabled": ConfigTable.boolean,
+    "batch": partial(ConfigTable.integer, minimum=1, maximum=LARGEST_BATCH),
+    "tick": partial(ConfigTable.duration, minimum=SHORTEST_TICK),
+    "lock": partial(ConfigTable.duration, minimum=SHORTEST_LOCK, maximum=LONGEST_LOCK),
+    "max_attempts": partial(ConfigTable.integer, minimum=1, maximum=MAX_ATTEMPTS),
+    "retry_base": ConfigTable.duration,
+    "retry_factor": partial(ConfigTable.number, minimum=1.0, maximum=100.0),
+    "retry_cap": ConfigTable.duration,
+    "retry_jitter": partial(ConfigTable.number, minimum=0.0, maximum=1.0),
+    "published_retention": partial(ConfigTable.duration, minimum=SECOND),
+    "abandoned_retention": partial(ConfigTable.duration, minimum=SECOND),
+    "on_abandoned": partial(ConfigTable.choice, allowed=ON_ABANDONED),
+}
+
+
 def read_outbox(raw: object, lanes: Sequence[str], problems: list[str]) -> OutboxSettings:
     """
     Read the settings and collect the problems with them.
@@ -30,26 +51,7 @@ def read_outbox(raw: object, lanes: Sequence[str], problems: list[str]) -> Outbo
         problems: receives the problems.
     """
     table = ConfigTable(raw, "outbox", known=OUTBOX_KEYS, problems=problems, elsewhere=TABLE_OF)
-    default = OutboxSettings()
-    settings = OutboxSettings(
-        enabled=table.boolean("enabled", default.enabled),
-        batch=table.integer("batch", default.batch, minimum=1, maximum=LARGEST_BATCH),
-        tick=table.duration("tick", default.tick, minimum=SHORTEST_TICK),
-        lock=table.duration("lock", default.lock, minimum=SHORTEST_LOCK, maximum=LONGEST_LOCK),
-        max_attempts=table.integer("max_attempts", default.max_attempts, minimum=1, maximum=MAX_ATTEMPTS),
-        retry_base=table.duration("retry_base", default.retry_base),
-        retry_factor=table.number("retry_factor", default.retry_factor, minimum=1.0, maximum=100.0),
-        retry_cap=table.duration("retry_cap", default.retry_cap),
-        retry_jitter=table.number("retry_jitter", default.retry_jitter, minimum=0.0, maximum=1.0),
-        published_retention=table.duration(
-            "published_retention", default.published_retention, minimum=SECOND
-        ),
-        abandoned_retention=table.duration(
-            "abandoned_retention", default.abandoned_retention, minimum=SECOND
-        ),
-        on_abandoned=table.choice("on_abandoned", default.on_abandoned, allowed=ON_ABANDONED),
-        lane_window=_lane_window(table, lanes),
-    )
+    settings = OutboxSettings(**table.read(READERS, OutboxSettings()), lane_window=_lane_window(table, lanes))
     if settings.retry_base > settings.retry_cap:
         table.problem(
             f"retry_base {format_duration(settings.retry_base)} is longer than "

@@ -14,7 +14,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
+
+    Reader = Callable[["ConfigTable", str, Any], Any]
 
 DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
 UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -62,6 +64,20 @@ class ConfigTable:
     def raw(self, key: str, default: object = None) -> Any:
         """Return the value as written in the file."""
         return self._raw.get(key, default)
+
+    def read(self, readers: Mapping[str, Reader], defaults: object, **computed: Any) -> dict[str, Any]:
+        """
+        Read several keys.
+
+        Args:
+            readers: a reading method by key, with its bounds.
+            defaults: has the default of each key as an attribute.
+            computed: defaults that replace these.
+        """
+        return {
+            key: reader(self, key, computed[key] if key in computed else getattr(defaults, key))
+            for key, reader in readers.items()
+        }
 
     def boolean(self, key: str, default: bool) -> bool:  # noqa: FBT001 - the default reads well in place
         """Read true or false."""
@@ -123,17 +139,22 @@ class ConfigTable:
         return value if self._is_within(key, value, minimum, maximum) else default
 
     def optional_duration(
-        self, key: str, *, minimum: timedelta = timedelta(0), maximum: timedelta = LONGEST
+        self,
+        key: str,
+        default: timedelta | None = None,
+        *,
+        minimum: timedelta = timedelta(0),
+        maximum: timedelta = LONGEST,
     ) -> timedelta | None:
         """Read an optional duration."""
         if key not in self._raw:
-            return None
+            return default
         return self.duration(key, minimum, minimum=minimum, maximum=maximum)
 
-    def optional_rate(self, key: str) -> float | None:
+    def optional_rate(self, key: str, default: float | None = None) -> float | None:
         """Read an optional rate in records a second, at least one a minute."""
         if key not in self._raw:
-            return None
+            return default
         raw = self._raw[key]
         value = parse_rate(raw)
         if value is not None and value >= LOWEST_RATE:
