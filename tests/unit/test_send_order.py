@@ -44,96 +44,12 @@ def indexes(batch):
     return [item.index for item in batch]
 
 
-def test_batches_fill_up_from_different_groups():
-    """Ten entries where ten groups have something to send."""
-    order = order_of(outgoing([str(place) for place in range(25)]))
-
-    batches = [indexes(order.next_batch(0)) for _ in range(4)]
-
-    assert batches == [list(range(10)), list(range(10, 20)), list(range(20, 25)), []]
-
-
-def test_one_message_of_a_group_is_on_its_way_at_a_time():
-    """The next one leaves when the one before is in the queue."""
-    order = order_of(outgoing("aab"))
-
-    first = order.next_batch(0)
-    nothing = order.next_batch(0)
-    order.settle(first, {0: ACCEPTED, 2: ACCEPTED}, 0)
-    second = order.next_batch(0)
-
-    assert indexes(first) == [0, 2]
-    assert nothing == []
-    assert indexes(second) == [1]
-
-
-def test_a_batch_is_closed_where_the_next_message_would_not_fit():
-    """All bodies of a batch together are limited as one message is."""
-    half = MAX_BYTES // 2
-    order = order_of(outgoing("abcd", {0: half, 1: half, 2: 1, 3: MAX_BYTES}))
-
-    assert [indexes(order.next_batch(0)) for _ in range(3)] == [[0, 1], [2], [3]]
-
-
-def test_a_failed_message_waits_and_keeps_its_group_back():
-    """Only its own group: others go on."""
-    order = order_of(outgoing("aab"), backoff_base=timedelta(seconds=1))
-    first = order.next_batch(0)
-
-    order.settle(first, {0: BUSY, 2: ACCEPTED}, 0)
-
-    assert order.next_batch(0.9) == []
-    assert order.next_due() == 1.0
-    assert indexes(order.next_batch(1.0)) == [0]
-
-
 def test_waits_double_up_to_their_bound():
     """And are spread over their upper half."""
     policy = RetryPolicy(backoff_base=timedelta(seconds=1), backoff_max=timedelta(seconds=5))
 
     assert [policy.delay(attempts, 1.0) for attempts in (1, 2, 3, 4, 5000)] == [1, 2, 4, 5, 5]
     assert policy.delay(1, 0.0) == 0.5
-
-
-def test_a_refused_message_takes_the_later_ones_of_its_group_with_it():
-    """Sent they would overtake it."""
-    order = order_of(outgoing("aaab"))
-
-    order.settle(order.next_batch(0), {0: REFUSED, 3: ACCEPTED}, 0)
-
-    assert order.next_batch(0) == []
-    assert {index: unsent.code for index, unsent in order.unsent.items()} == {
-        0: "Invalid",
-        1: "GroupBlocked",
-        2: "GroupBlocked",
-    }
-    assert "message 0" in order.unsent[1].reason
-    assert list(order.sent) == [3]
-
-
-def test_tries_end_after_a_number():
-    """And the reason says how many there were."""
-    order = order_of(outgoing("a"), max_attempts=3)
-    now = 0.0
-    for _ in range(3):
-        order.settle(order.next_batch(now), {0: BUSY}, now)
-        now += 50
-
-    assert order.next_due() is None
-    assert "after 3 tries" in order.unsent[0].reason
-
-
-def test_a_throttle_is_no_try():
-    """SQS has refused the message unseen, so only time ends its tries."""
-    order, now, calls = order_of(outgoing("a"), max_attempts=2, give_up_after=timedelta(seconds=60)), 0.0, 0
-
-    while batch := order.next_batch(now):
-        order.settle(batch, {0: THROTTLED}, now)
-        ended, now, calls = now, order.next_due() or now, calls + 1
-
-    assert calls > 60
-    assert ended == pytest.approx(60, abs=1)
-    assert not order.unsent[0].maybe_sent
 
 
 def test_a_throttle_pauses_the_lane():
@@ -169,57 +85,6 @@ def test_without_other_settings_no_call_ends_after_sqs_forgot_the_first_one(call
 
     assert order.unsent[0].maybe_sent
     assert ended < 300
-
-
-def test_an_entry_that_the_answer_leaves_out_is_tried_again():
-    """Nobody knows whether it is in the queue; its deduplication ID makes the repeat safe."""
-    order = order_of(outgoing("ab"), max_attempts=2)
-
-    order.settle(order.next_batch(0), {0: ACCEPTED}, 0)
-    order.settle(order.next_batch(99), {}, 99)
-
-    assert order.unsent[1].code == "Unanswered"
-    assert order.unsent[1].maybe_sent
-
-
-def test_a_call_that_can_not_succeed_ends_the_lane():
-    """Without a right to send, a thousand more calls would tell nothing new."""
-    order = order_of(outgoing([*map(str, range(15)), "0"]))
-    first = order.next_batch(0)
-
-    order.settle_failure(first, DENIED, 0)
-
-    assert order.next_batch(0) == []
-    assert order.next_due() is None
-    assert sorted(order.unsent) == list(range(16))
-    assert {order.unsent[index].code for index in range(10)} == {"AccessDenied"}
-    assert {order.unsent[index].code for index in range(10, 16)} == {"LaneFailed"}
-    assert not any(unsent.maybe_sent for unsent in order.unsent.values())
-
-
-def test_an_unexpected_failure_leaves_open_whether_its_messages_were_sent():
-    """A thread that died says nothing about its call."""
-    order = order_of(outgoing("ab"), concurrency=1)
-
-    order.settle_failure(order.next_batch(0), MemoryError(), 0)
-
-    assert [order.unsent[0].code, order.unsent[0].maybe_sent] == ["MemoryError", True]
-
-
-def test_after_a_stop_calls_on_their_way_still_count():
-    """What SQS accepted meanwhile is sent, what it refused is not tried again."""
-    order = order_of(outgoing("abcaz"))
-    batch = order.next_batch(0)
-
-    order.stop("Interrupted", "stopped")
-    order.settle(batch, {0: ACCEPTED, 1: THROTTLED, 2: REFUSED, 4: ACCEPTED}, 0)
-
-    assert sorted(order.sent) == [0, 4]
-    assert {index: unsent.code for index, unsent in order.unsent.items()} == {
-        1: "Throttled",
-        2: "Invalid",
-        3: "Interrupted",
-    }
 
 
 def test_a_failure_halves_the_calls_and_success_brings_them_back():
