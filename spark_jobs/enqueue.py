@@ -10,10 +10,14 @@ The last line on standard output is a JSON object: the summary of the run, or wi
 from __future__ import annotations
 
 import json
+import re
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 
 from lanes.errors import ConfigurationError, LanesError, MessageError
 
@@ -39,6 +43,23 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 MAX_LISTED = 10
+# Spark's own defaults let a record that it cannot read be one of nulls, cut fields that are too many, and keep the
+# marks of a text with a doubled one (Spark SQL guide, "CSV Files" and "JSON Files").
+READER_OPTIONS = {
+    "csv": {
+        # Text as it is: an inferred type would make 7 of the id 007, and change with one more row.
+        "header": "true",
+        # As RFC 4180 has it, and as `lanes bulk send` reads it.
+        "escape": '"',
+        "unescapedQuoteHandling": "RAISE_ERROR",
+        "mode": "FAILFAST",
+        # Else only the selected fields are counted.
+        "columnPruning": "false",
+    },
+    "json": {"mode": "FAILFAST"},
+}
+UNREADABLE = ("MALFORMED_RECORD", "TextParsingException")
+CAUSE = re.compile(r"^(?:Caused by: |: )[\w.$]+: (.+)$", re.MULTILINE)
 ORDER = "order_"
 NO_ORDER = "none; a table of several files has no order within a group: name one with --order-by"
 LARGEST_BODY_BYTES = 1024 * 1024
@@ -153,8 +174,32 @@ def run(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
     Run the job and give its summary.
 
     Raises:
-        ConfigurationError: An option, a column or the name of the run is wrong, or ids repeat.
+        ConfigurationError: An option, a column or the name of the run is wrong, ids repeat, or a record cannot be read.
     """
+    with _readable():
+        return _run(spark, options)
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """Say which record Spark cannot read and what to do, instead of Java's trace."""
+    try:
+        yield
+    except (Py4JJavaError, PySparkException) as error:
+        report = str(error)
+        if not any(sign in report for sign in UNREADABLE):
+            raise
+        causes = CAUSE.findall(report) or report.splitlines()
+        problem = (
+            f"{' '.join(dict.fromkeys((causes[0], causes[-1])))}: the record has another number of fields than the "
+            "first line, or a text that does not fit. For line breaks in fields of CSV give --reader-option "
+            "multiLine=true, for a file in which Spark wrote the quotation marks --reader-option 'escape=\\', and to "
+            "send nulls in place of what cannot be read --reader-option mode=PERMISSIVE"
+        )
+        raise ConfigurationError([problem], source="table to send") from error
+
+
+def _run(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
     table = messages_of(read_table(spark, options), options)
     messages = sendable(table)
     check_columns(messages.schema, kind=options.kind)
@@ -275,9 +320,7 @@ def _reader(spark: SparkSession, options: argparse.Namespace) -> DataFrameReader
 
 
 def _reader_options(options: argparse.Namespace) -> dict[str, str]:
-    # Text as it is: an inferred type would make 7 of the id 007, and change with one more row.
-    defaults = {"header": "true"} if options.format == "csv" else {}
-    return defaults | dict(pair.split("=", 1) for pair in options.reader_option)
+    return READER_OPTIONS.get(options.format, {}) | dict(pair.split("=", 1) for pair in options.reader_option)
 
 
 def trial(messages: DataFrame, reader: RowReader) -> dict[str, Any]:

@@ -10,9 +10,11 @@ from pyarrow import parquet
 
 from lanes.errors import ConfigurationError
 from spark_jobs import files
+from spark_jobs.arguments import file_parser
 from spark_jobs.contents import Contents, distinct
 from spark_jobs.enqueue import main, parser, run
 from spark_jobs.failures import WriteFailedError
+from spark_jobs.file_rows import rows_of
 from spark_jobs.partitions import write_partitions
 from spark_jobs.ranges import KEY, Ranges
 from spark_jobs.session import spark_settings
@@ -136,6 +138,56 @@ def test_csv_is_text_unless_a_schema_is_named(do, lanes, tmp_path):
 
     do(*asked, "--schema", "id STRING, zip DOUBLE", "--id", "concat('n', id)", "--select", "zip")
     assert {event["id"]: event["data"]["zip"] for _, event in lanes.take("MAIN")}["n007"] == 1221.0
+
+
+def test_csv_is_read_as_without_spark(do, lanes, tmp_path):
+    """Quotation marks are doubled, as other programs write them; an empty field is null, with or without marks."""
+    path = tmp_path / "notes.csv"
+    path.write_text('id,note\n1,"said ""yes"", then left"\n2,5" pipe\n3,""\n4,\n5,"C:\\\\tmp"\n')
+
+    assert do("--table", str(path), "--format", "csv", "--id", "id")["sent"] == 5
+    sent = {event["id"]: event["data"] for _, event in lanes.take("MAIN")}
+    here = rows_of(file_parser().parse_args([str(path), "--kind", "customer.remind", "--id", "id"]))
+    assert sent == {row["id"]: row["data"] for row in here}
+    assert sent["1"]["note"] == 'said "yes", then left'
+
+
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [
+        (("few.csv", "id,a\n1,x\n2\n"), "Malformed CSV record: 2"),
+        (("many.csv", "id,a\n1,x\n2,y,z\n"), "Malformed CSV record: 2,y,z"),
+        (("lines.csv", 'id,a\n1,"x\ny"\n'), "multiLine=true"),
+        (("marks.csv", 'id,a\n1,"x\\"y"\n'), "Unescaped quote"),
+        (("broken.json", '{"id": 1}\n{"id": 2\n'), "JsonParseException|end-of-input"),
+    ],
+    ids=lambda given: given[0] if isinstance(given, tuple) else "",
+)
+def test_a_record_that_spark_cannot_read_sends_nothing(do, lanes, tmp_path, file, said):
+    """It would be a message with nulls, or without a field; also where other columns are selected."""
+    path = tmp_path / file[0]
+    path.write_text(file[1])
+    asked = ["--table", str(path), "--format", path.suffix[1:], "--id", "id", "--select", "id"]
+
+    for more in ([], ["--dry-run"]):
+        with pytest.raises(ConfigurationError, match=said) as caught:
+            do(*asked, *more)
+        assert "--reader-option" in str(caught.value)
+    assert lanes.waiting() == 0
+
+
+def test_a_text_that_does_not_fit_the_schema_sends_nothing(do, lanes, tmp_path):
+    """An amount would be null; the reader can be told to allow that."""
+    path = tmp_path / "amounts.csv"
+    path.write_text("id,amount\n1,5\n2,five\n")
+    asked = ["--table", str(path), "--format", "csv", "--id", "id", "--schema", "id STRING, amount INT"]
+
+    with pytest.raises(ConfigurationError, match="five"):
+        do(*asked)
+    assert lanes.waiting() == 0
+
+    do(*asked, "--reader-option", "mode=PERMISSIVE")
+    assert {event["id"]: event["data"]["amount"] for _, event in lanes.take("MAIN")} == {"1": 5, "2": None}
 
 
 @pytest.mark.parametrize("wanted", ["", ",", "a,", "a,,b"])
