@@ -12,7 +12,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import boto3
 import sqlalchemy as sa
 
 from lanes.aws.clients import Clients
@@ -27,6 +26,7 @@ from lanes.outbox.sql.schema import OutboxTables, row_of
 from lanes.outbox.sql.store import SqlOutboxStore
 from lanes.producer.report import SentMessage
 from local.deploy import CdkApp
+from local.deployed import make_session
 from local.installed import ROOT
 from local.platform import Platform
 from local.server import AwsServer
@@ -73,13 +73,7 @@ def publish_rates(url: str, count: int) -> dict[str, float]:
         AwsServer(log_path=Path(folder) / "server.log") as server,
     ):
         lanes = LanesOnServer(server.endpoint_url, stack="Rates", outbox={"batch": BATCH})
-        variables = lanes.variables()
-        session = boto3.Session(
-            aws_access_key_id=variables["AWS_ACCESS_KEY_ID"],
-            aws_secret_access_key=variables["AWS_SECRET_ACCESS_KEY"],
-            region_name=variables["AWS_REGION"],
-        )
-        clients = Clients(endpoint_url=server.endpoint_url, session=session)
+        clients = Clients(endpoint_url=server.endpoint_url, session=make_session())
         producer = relay_producer(lanes.deployment, clients)
         relay_rates, plain_rates = [], []
         # In turn, since other work on the machine slows down whichever runs.
@@ -298,14 +292,9 @@ def dynamodb_commit_to_send(count: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         app = CdkApp(directory=ROOT, stage=STAGE, context={"removal": "destroy"})
         with Platform(app=app, on_line=note, build_directory=Path(folder)) as platform:
-            variables = platform.variables()
-            session = boto3.Session(
-                aws_access_key_id=variables["AWS_ACCESS_KEY_ID"],
-                aws_secret_access_key=variables["AWS_SECRET_ACCESS_KEY"],
-                region_name=variables["AWS_REGION"],
-            )
+            endpoint = platform.endpoint_url
             outbox = Outbox.from_stack(
-                f"PriorityLanes-{STAGE}", endpoint_url=platform.endpoint_url, session=session
+                f"PriorityLanes-{STAGE}", endpoint_url=endpoint, session=make_session()
             )
             for number in range(count + 1):
                 # A commit right after the last message would meet a relay that is still awake.

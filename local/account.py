@@ -14,7 +14,7 @@ DEPLOY_KEY = "lanes_deploy"
 LOGS_KEY = "lanes_logs"
 NO_FILES = {"AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull}
 """Variables that leave the settings of the user's AWS files out."""
-_SECRET = "not-a-secret"  # noqa: S105 - the server checks no signature
+SECRET = "not-a-secret"  # noqa: S105 - the server checks no signature
 
 
 def function_key(function_name: str) -> str:
@@ -27,7 +27,7 @@ def connection_variables(endpoint_url: str, access_key: str = USER_KEY) -> dict[
     return {
         "AWS_ENDPOINT_URL": endpoint_url,
         "AWS_ACCESS_KEY_ID": access_key,
-        "AWS_SECRET_ACCESS_KEY": _SECRET,
+        "AWS_SECRET_ACCESS_KEY": SECRET,
         "AWS_REGION": REGION,
         "AWS_DEFAULT_REGION": REGION,
         "AWS_EC2_METADATA_DISABLED": "true",

@@ -9,9 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
-import boto3
 from botocore.exceptions import ClientError
 
 from lanes.installing import install_hint
@@ -20,10 +18,10 @@ from .account import (
     ACCOUNT,
     DEPLOY_KEY,
     REGION,
-    connection_variables,
     isolated_variables,
     without_aws_settings,
 )
+from .deployed import make_client
 from .installed import IS_CHECKOUT, ROOT, installed_names
 from .interrupts import uninterrupted
 
@@ -116,27 +114,16 @@ def _deploy_arguments(app: CdkApp) -> list[str]:
 
 def bootstrap(endpoint_url: str) -> None:
     """Create the parts of `cdk bootstrap` that a deploy reads: the bucket of assets and the version parameter."""
-    settings: dict[str, Any] = _client_settings(endpoint_url)
     bucket = f"cdk-{_QUALIFIER}-assets-{ACCOUNT}-{REGION}"
-    place: Any = {"LocationConstraint": REGION}
+    s3, ssm = (make_client(one, endpoint_url, access_key=DEPLOY_KEY) for one in ("s3", "ssm"))
     try:
-        boto3.client("s3", **settings).create_bucket(Bucket=bucket, CreateBucketConfiguration=place)
+        s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": REGION})
     except ClientError as error:
         if error.response["Error"]["Code"] != "BucketAlreadyOwnedByYou":
             raise
-    boto3.client("ssm", **settings).put_parameter(
+    ssm.put_parameter(
         Name=f"/cdk-bootstrap/{_QUALIFIER}/version", Value=_BOOTSTRAP_VERSION, Type="String", Overwrite=True
     )
-
-
-def _client_settings(endpoint_url: str) -> dict[str, Any]:
-    variables = connection_variables(endpoint_url, DEPLOY_KEY)
-    return {
-        "endpoint_url": endpoint_url,
-        "region_name": REGION,
-        "aws_access_key_id": variables["AWS_ACCESS_KEY_ID"],
-        "aws_secret_access_key": variables["AWS_SECRET_ACCESS_KEY"],
-    }
 
 
 def deploy(app: CdkApp, endpoint_url: str, *, log_path: Path) -> dict[str, dict[str, str]]:

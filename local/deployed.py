@@ -10,7 +10,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from .account import PLATFORM_KEY, REGION, connection_variables
+from .account import PLATFORM_KEY, REGION, SECRET, USER_KEY
 from .function import FunctionSettings
 from .model.queue_mapping import QueueMapping, without_qualifier
 from .model.schedule import ScheduleSettings
@@ -20,21 +20,19 @@ _READ_TIMEOUT = 60
 _CONNECTIONS = 64
 
 
+def make_session(access_key: str = USER_KEY) -> boto3.Session:
+    """A boto3 session for the AWS server on this machine; its clients need the endpoint too."""
+    return boto3.Session(aws_access_key_id=access_key, aws_secret_access_key=SECRET, region_name=REGION)
+
+
 def make_client(service: str, endpoint_url: str, *, access_key: str = PLATFORM_KEY) -> Any:
     """A boto3 client of the AWS server on this machine, safe to share between threads."""
-    variables = connection_variables(endpoint_url, access_key)
     # The server is on this machine: a failed call would fail again.
     config = Config(
         retries={"total_max_attempts": 1}, read_timeout=_READ_TIMEOUT, max_pool_connections=_CONNECTIONS
     )
-    session: Any = boto3.Session(region_name=REGION)
-    return session.client(
-        service,
-        endpoint_url=endpoint_url,
-        aws_access_key_id=access_key,
-        aws_secret_access_key=variables["AWS_SECRET_ACCESS_KEY"],
-        config=config,
-    )
+    session: Any = make_session(access_key)
+    return session.client(service, endpoint_url=endpoint_url, config=config)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 
-import boto3
-
 from lanes import Producer
 from lanes.aws.queues.lane_queue import NOTE_ATTRIBUTE
 from lanes.config.deployment import Deployment
-from local.account import REGION, USER_KEY, connection_variables
+from local.account import REGION
 from local.deploy import CdkApp, deploy
+from local.deployed import make_session
 from local.function_code import CodeStore
 from local.installed import ROOT
 from local.platform import Platform
@@ -53,13 +52,8 @@ class Stage:
     @cached_property
     def producer(self) -> Producer:
         """Finds the lanes by the stack's name, as any application does."""
-        variables = connection_variables(self._platform.endpoint_url, USER_KEY)
-        session = boto3.Session(
-            aws_access_key_id=variables["AWS_ACCESS_KEY_ID"],
-            aws_secret_access_key=variables["AWS_SECRET_ACCESS_KEY"],
-            region_name=REGION,
-        )
         endpoint = self._platform.endpoint_url
+        session = make_session()
         return Producer.from_stack(
             self.stack, region=REGION, endpoint_url=endpoint, session=session, source="demo"
         )
