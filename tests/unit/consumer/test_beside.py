@@ -13,17 +13,6 @@ def test_a_call_for_later_is_made_as_soon_as_its_result_is_asked_for(after):
     assert Threads(1).start(lambda: "answer", after=after).result() == "answer"
 
 
-def test_a_call_for_later_waits_for_its_time():
-    """One without a delay goes before it in another thread."""
-    threads, made = Threads(2), []
-    later = threads.start(lambda: made.append("later"), after=3600.0)
-    threads.start(lambda: made.append("now")).result()
-
-    assert not later.done()
-    later.result()
-    assert made == ["now", "later"]
-
-
 def test_no_more_calls_than_threads_run_at_once():
     """The next one begins when one of them has ended, and those that waited are all made."""
     threads, gate, made = Threads(2), threading.Event(), []
@@ -37,17 +26,6 @@ def test_no_more_calls_than_threads_run_at_once():
     assert sorted(made) == [0, 1, 2]
 
 
-def test_the_threads_end_with_their_owner():
-    """A simulation makes thousands of consumers in one process."""
-    threads = Threads(2)
-    found = [call.result() for call in [threads.start(threading.current_thread) for _ in range(2)]]
-    del threads
-
-    for thread in found:
-        thread.join(60)
-    assert not any(thread.is_alive() for thread in found)
-
-
 def test_a_call_that_is_cancelled_is_never_made_and_keeps_no_thread():
     """There is one timer for each record, and few threads."""
     threads, made = Threads(1), []
@@ -56,17 +34,6 @@ def test_a_call_that_is_cancelled_is_never_made_and_keeps_no_thread():
     assert [timer.cancel() for timer in timers] == [True] * 3
     assert threads.start(lambda: "next").result() == "next"
     assert made == []
-
-
-def test_a_call_that_has_begun_can_not_be_cancelled():
-    """Whoever cancels it waits for its end instead."""
-    threads, begun, gate = Threads(1), threading.Event(), threading.Event()
-    timer = threads.start(lambda: (begun.set(), gate.wait())[1], after=0.001)
-    begun.wait()
-
-    assert not timer.cancel()
-    gate.set()
-    assert timer.result()
 
 
 def test_an_error_of_a_call_is_raised_where_its_result_is_asked_for():

@@ -1,7 +1,5 @@
 """The breaker of a resource: which lane has the next try."""
 
-import pytest
-
 from lanes.config import Lane
 from lanes.consumer.breakers import COMES_WITHIN, IN_A_ROW, Breaker
 from lanes.testing.clock import FakeClock
@@ -28,15 +26,6 @@ def test_a_lane_below_leaves_the_try_to_a_record_that_returns():
     assert breaker.seconds_left_for(MAIN) == 30 + COMES_WITHIN
     clock.advance(30 + COMES_WITHIN)
     assert breaker.seconds_left_for(MAIN) == 0
-
-
-@pytest.mark.parametrize("messages", range(1, IN_A_ROW + 1))
-def test_a_few_messages_do_not_have_every_try(messages):
-    """They may be to blame themselves, and then only another message shows that the resource is there."""
-    breaker = open_breaker(FakeClock(), messages=messages)
-    breaker.returns(HIGH, 30.0)
-
-    assert breaker.seconds_left_for(MAIN) == breaker.seconds_left
 
 
 def test_a_resource_that_is_back_keeps_no_lane_waiting():

@@ -1,6 +1,5 @@
 """Delays: whole seconds within the bounds of the lane and of SQS."""
 
-import math
 from datetime import timedelta
 from random import Random
 
@@ -30,36 +29,6 @@ def lane_with(low=5.0, high=15.0, visibility=180.0):
 def yield_delay(lane, *, receive_count=1, random):
     record = record_with("m", receive_count=receive_count)
     return Delays(ConsumerSettings(), random).after_yield(lane, [record]).delay
-
-
-@given(low=st.floats(1, 300), width=st.floats(0, 300), seed=st.integers(0, 100))
-@example(low=1.0000000000000002, width=0, seed=0)
-def test_a_yield_delay_stays_within_the_bounds_of_its_lane(low, width, seed):
-    """As far as whole seconds fit between them; else it is the next one above."""
-    lane = lane_with(low, low + width)
-
-    delay = yield_delay(lane, random=Random(seed))
-
-    # A timedelta has whole microseconds, so the lane's bounds are not quite those drawn.
-    least, most = lane.yield_delay_min.total_seconds(), lane.yield_delay_max.total_seconds()
-    assert math.ceil(least) <= delay <= max(math.floor(most), math.ceil(least))
-
-
-def test_yield_delays_are_spread():
-    """Batches that yielded together return apart."""
-    random = Random(1)
-
-    found = {yield_delay(lane_with(), random=random) for _ in range(200)}
-
-    assert len(found) >= 8
-
-
-@given(st.integers(1, 1000))
-def test_the_floor_grows_with_the_receive_count(receive_count):
-    """A yield that would come too soon waits for the floor."""
-    delay = yield_delay(lane_with(), receive_count=receive_count, random=Random(1))
-
-    assert delay >= receive_floor(receive_count)
 
 
 def test_a_thousand_receives_outlast_any_retention():
@@ -99,27 +68,6 @@ def test_a_call_that_fails_for_a_day_costs_fewer_receives_than_sqs_allows(delay_
         receives += 1
 
     assert receives < 0.6 * MAX_RECEIVES
-
-
-@given(attempt=st.integers(1, 10_000), seed=st.integers(0, 100))
-def test_a_backoff_is_at_most_the_cap_and_at_least_three_quarters_of_the_full_one(attempt, seed):
-    """No attempt number overflows."""
-    settings = ConsumerSettings()
-
-    delay = Delays(settings, Random(seed)).after_failure(lane_with(), attempt=attempt)
-
-    full = min(900, 2 * 2 ** min(attempt - 1, 40))
-    assert math.floor(full * 0.75) <= delay <= math.ceil(full)
-
-
-@given(after=st.integers(0, 10**9), visibility=st.integers(60, HOURS_12))
-def test_what_a_handler_asks_for_is_cut_to_what_sqs_can_do(after, visibility):
-    """AWS: twelve hours from the receive."""
-    delay = Delays(ConsumerSettings(), Random(1)).asked(
-        lane_with(visibility=visibility), timedelta(seconds=after)
-    )
-
-    assert min(after, 60) <= delay <= HOURS_12
 
 
 @given(visibility=st.integers(60, HOURS_12))

@@ -77,48 +77,6 @@ class Waiting(Scenario):
             assert self.returned.wait(10)
 
 
-def test_the_records_behind_a_long_one_of_their_lane_return():
-    """Those of its group stay: nobody else could serve them."""
-    scenario = Waiting()
-    scenario.known("HIGH")
-    for name, group in (("long", "a"), ("other", "b"), ("next", "a"), ("third", "c")):
-        scenario.send("HIGH", name, group=group)
-
-    scenario.ring()
-
-    assert scenario.back() == ["other", "third"]
-    assert scenario.later[:2] == ["long", "next"]
-    scenario.drain()
-    assert len(scenario.starts) == KNOWN + 4
-    assert [one.attempt for name in ("other", "third") for one in scenario.starts_of(name)] == [1, 1]
-    assert scenario.world.recorder.counts["Attempts"] == scenario.world.recorder.counts["Failed"] == 0
-    scenario.check_kept()
-
-
-def test_a_batch_that_was_set_aside_returns_beside_a_long_record_above():
-    """It starts in another slot, not twice."""
-    scenario = Waiting()
-    scenario.known("HIGH", "MEDIUM")
-    for number in range(3):
-        scenario.send("MEDIUM", f"m{number}", group=f"m{number}")
-    handler = scenario.in_handler
-
-    def interrupt(message):
-        if message.id == "m0":
-            scenario.send("HIGH", "long")
-            scenario.world.clock.advance(0.5)
-        handler(message)
-
-    scenario.in_handler = interrupt
-    scenario.ring()
-
-    assert scenario.later[:2] == ["m0", "long"]
-    assert scenario.back() == ["m1", "m2"]
-    scenario.drain()
-    assert sorted(scenario.later) == ["long", "m0", "m1", "m2"]
-    scenario.check_kept()
-
-
 def test_what_a_look_found_beside_a_long_record_returns():
     """The look was meant to end with the record."""
     scenario = Waiting()
@@ -146,19 +104,6 @@ def test_the_last_lane_keeps_its_batch_while_it_has_plenty():
 
     assert scenario.back() == []
     assert scenario.later[:2] == ["long", "m0"]
-
-
-def test_one_slot_keeps_everything():
-    """None other is free."""
-    scenario = Waiting(slots=1, returns=False)
-    scenario.known("HIGH")
-    for name in ("long", "other"):
-        scenario.send("HIGH", name, group=name)
-
-    scenario.ring()
-
-    assert scenario.back() == []
-    assert scenario.later == ["long", "other"]
 
 
 def test_a_checkpoint_waits_for_the_records_that_return_at_that_moment():

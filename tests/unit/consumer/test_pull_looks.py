@@ -11,7 +11,6 @@ import pytest
 from lanes.config import LanesConfig
 from lanes.consumer.engines.looks import Looking, Looks, Paused
 from lanes.consumer.engines.pace import TRIES, Pace
-from lanes.consumer.records import BEYOND
 from lanes.testing.calls import Calls
 from lanes.testing.clock import FakeClock
 from lanes.testing.overrides import MemoryPauses
@@ -86,43 +85,6 @@ def records(*names, group="g"):
     return [record_with(name, group=group) for name in names]
 
 
-def test_a_look_goes_down_to_the_first_lane_with_records(bench):
-    """And hides them until the invocation has ended for sure."""
-    bench.queues.waiting["MEDIUM"] = records("m1", "m2")
-
-    bench.looks.look(bench.lanes, expected=0.0)
-
-    assert bench.queues.calls == [("HIGH", 10, 21 + BEYOND, 0), ("MEDIUM", 10, 21 + BEYOND, 0)]
-    assert [record.message_id for record in bench.looks.hands["MEDIUM"]] == ["m1", "m2"]
-
-
-def test_a_fresh_look_serves_a_whole_batch_of_short_records(bench):
-    """Only lanes that were asked too long ago are asked again."""
-    bench.looks.look(bench.lanes, expected=0.0)
-    bench.asked()
-
-    bench.clock.advance(0.1)
-    bench.looks.look(bench.lanes, expected=0.01)
-    assert bench.asked() == []
-    bench.looks.look(bench.lanes, expected=5.0)
-    assert bench.asked() == ["HIGH", "MEDIUM", "MAIN"]
-
-
-def test_a_lane_that_can_not_be_received_is_reported_and_passed_over(bench):
-    """The lanes below are served; it counts as failed until it answers again."""
-    bench.queues.broken.add("HIGH")
-    bench.queues.waiting["MAIN"] = records("m1")
-
-    bench.looks.look(bench.lanes, expected=0.0)
-
-    assert list(bench.looks.hands) == ["MAIN"]
-    assert bench.looks.failed == {"HIGH"}
-    assert [name for name, _ in bench.recorder.problems] == ["lane_not_received"]
-    bench.queues.broken.clear()
-    bench.looks.look(bench.lanes[:1], expected=0.0)
-    assert bench.looks.failed == set()
-
-
 def outage(bench, *, seconds, lanes):
     """Look at lanes often, HIGH failing; return the times at which HIGH was asked, from the start."""
     began, asked = bench.clock(), []
@@ -161,38 +123,6 @@ def test_a_lane_that_fails_is_asked_although_the_clock_was_set_back(bench):
     bench.looks.look(bench.lanes[:1], expected=10.0)
 
     assert bench.asked() == ["HIGH"]
-
-
-def test_records_in_hand_are_handled_by_their_age(bench):
-    """An overdue one never waits behind a younger group; within a group the order is that of the receives."""
-    ages = [("a", 9), ("b", 1), ("a", 8), ("c", 5), ("b", 7)]
-    found = [
-        dataclasses.replace(record_with(f"{group}{age}", group=group), sent_at=bench.clock() - age)
-        for group, age in ages
-    ]
-    for part in (found[:3], found[3:]):
-        bench.queues.waiting["HIGH"] = part
-        bench.looks.look(bench.lanes[:1], expected=0.0)
-        bench.clock.advance(1)
-
-    assert [record.message_id for record in bench.looks.hands["HIGH"]] == ["a9", "a8", "c5", "b1", "b7"]
-
-
-def test_a_full_look_may_have_left_some(bench):
-    """Then there is work for other slots; a single record that was asked for may have been the only one."""
-    bench.queues.waiting["HIGH"] = records(*(f"m{number}" for number in range(9)))
-    bench.looks.look(bench.lanes, expected=0.0)
-    assert not bench.looks.full
-
-    bench.queues.waiting["HIGH"] = records(*(f"n{number}" for number in range(10)))
-    bench.clock.advance(1)
-    bench.looks.look(bench.lanes, expected=0.0)
-    assert bench.looks.full == {"HIGH"}
-
-    bench.queues.waiting["HIGH"] = []
-    bench.clock.advance(1)
-    bench.looks.look(bench.lanes, expected=0.0)
-    assert not bench.looks.full
 
 
 def test_the_tail_of_a_group_waits_for_the_deletion_before_it(bench):

@@ -4,8 +4,6 @@ import itertools
 from random import Random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from lanes.consumer.engines.rate import PROMISED, Rate
 from lanes.testing.clock import FakeClock
@@ -17,39 +15,11 @@ def rate_of(clock, rate=2.0, slots=1, seed=1):
     return Rate(rate, slots=slots, clock=clock, random=Random(seed))
 
 
-@given(rate=st.floats(0.02, 50), slots=st.integers(1, 20), seed=st.integers(0, 99))
-def test_all_slots_together_keep_the_rate(rate, slots, seed):
-    """Over any time: at most the rate, and one record more for each slot."""
-    clock, starts = FakeClock(0.0), 0
-    rates = [rate_of(clock, rate, slots, seed + number) for number in range(slots)]
-    span = 20 * slots / rate
-    while clock.now < span:
-        for one in rates:
-            if not one.wait():
-                one.start()
-                starts += 1
-        clock.advance(max(1e-6, min(one.wait() for one in rates)))
-
-    assert starts <= rate * span + slots
-    assert starts >= rate * span * 0.8 - 2 * slots
-
-
 def test_a_slot_begins_with_a_pause():
     """A new environment knows nothing of the records of the one before."""
     rate = rate_of(FakeClock(), rate=0.5, slots=3)
 
     assert 3.0 <= rate.wait() <= 9.0
-
-
-def test_a_quiet_time_saves_up_one_record():
-    """Not a burst."""
-    clock = FakeClock()
-    rate = rate_of(clock)
-    clock.advance(1000)
-
-    assert rate.wait() == 0
-    rate.start()
-    assert rate.wait() == pytest.approx(0.5)
 
 
 def test_a_clock_that_is_set_back_costs_no_more_than_a_first_pause():
@@ -132,19 +102,6 @@ def test_a_record_that_comes_too_early_for_its_kind_returns_untouched():
     assert {fields["reason"] for fields in scenario.world.recorder.named("batch_returned")} == {"rate"}
     assert {start.attempt for start in scenario.starts} == {1}
     scenario.check_kept()
-
-
-def test_the_rate_of_a_kind_is_none_for_others():
-    """They start at once."""
-    scenario = rated(max_rates={"mail": "1/min"})
-    began = scenario.world.clock.now
-    for number in range(5):
-        scenario.send("MAIN", f"m{number}", group=f"g{number}")
-
-    scenario.step("MAIN")
-
-    assert len(scenario.done) == 5
-    assert scenario.starts[-1].at - began < 1
 
 
 def test_records_done_are_deleted_before_a_higher_lane_is_served_in_a_pause():

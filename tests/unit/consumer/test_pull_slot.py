@@ -99,49 +99,6 @@ def test_records_in_hand_yield_to_lanes_that_can_not_be_looked_at_any_more():
     scenario.check_kept()
 
 
-@BESIDE
-@pytest.mark.parametrize("slots", [1, 3])
-def test_one_ring_is_enough_for_a_whole_group(slots, beside):
-    """Also where its tail is behind a deletion that lands late."""
-    scenario = scenario_with(beside=beside, reserved_concurrency=slots)
-    for number in range(23):
-        scenario.send("MEDIUM", f"m{number}")
-
-    scenario.step("MEDIUM")
-
-    assert scenario.done == [f"m{number}" for number in range(23)]
-    scenario.check_kept()
-
-
-def test_a_slot_that_leaves_work_rings_for_the_others():
-    """For as many as messages wait; nobody else would, where the sender does not ring."""
-    scenario = scenario_with(reserved_concurrency=3)
-    seen = []
-    scenario.in_handler = lambda _message: seen.append(scenario.world.bell.counts().visible)
-    for number in range(9):
-        scenario.send("HIGH", f"m{number}", group=f"g{number}")
-
-    scenario.step("HIGH")
-
-    assert seen[1] >= 1
-    assert (
-        {"slot-0", "slot-1", "slot-2"} >= {group for group in rings(scenario) if group != HEARTBEAT} > set()
-    )
-
-
-def test_figures_are_reported_for_each_lane_and_to_their_end():
-    """Metrics have the lane as a dimension, so one report ends before another lane's begins."""
-    scenario, reports = scenario_with(), []
-    scenario.world.recorder.begin = lambda lane, _context: reports.append(lane)
-    scenario.world.recorder.end = lambda: reports.append("end")
-    for lane in ("HIGH", "MAIN"):
-        scenario.send(lane, lane)
-
-    scenario.step("HIGH")
-
-    assert reports == ["HIGH", "end", "MAIN", "end"]
-
-
 def test_a_ring_that_fails_does_not_stop_the_work():
     """The heartbeat is there for it."""
     scenario = scenario_with(reserved_concurrency=3)
@@ -184,27 +141,6 @@ def test_a_batch_that_is_set_aside_for_long_returns_for_a_free_slot(slots, reaso
     scenario.check_kept()
 
 
-@BESIDE
-def test_a_handler_yields_at_its_checkpoint_and_is_started_again(beside):
-    """After the urgent record, with the same attempt; the yield is written down."""
-    scenario = scenario_with(beside=beside)
-
-    def interrupt(message):
-        if message.id == "low" and len(scenario.sent) == 2:
-            scenario.send("HIGH", "urgent")
-            scenario.world.clock.advance(0.5)
-
-    scenario.send("MAIN", "low", "check")
-    scenario.send("MAIN", "behind")
-    scenario.in_handler = interrupt
-    scenario.step("MAIN")
-
-    assert scenario.done == ["urgent", "low", "behind"]
-    assert [(start.attempt, start.receive_count) for start in scenario.starts_of("low")] == [(1, 1), (1, 2)]
-    assert scenario.world.ledger.entries["MAIN", scenario.sent[0].message_id].yields == 1
-    scenario.check_kept()
-
-
 def test_a_record_that_was_received_often_returns_later():
     """SQS moves a message away after 1,000 receives; untouched returns must not use them up."""
     scenario = scenario_with(reserved_concurrency=2)
@@ -226,24 +162,6 @@ def test_a_record_that_was_received_often_returns_later():
     assert returns_at == pytest.approx(before + receive_floor(100), abs=3)
 
 
-@BESIDE
-def test_a_batch_of_an_old_mapping_is_handled_and_left_to_lambda(beside):
-    """After a change of engine: Lambda deletes the finished records, and the others are answered as kept."""
-    scenario = scenario_with(beside=beside)
-    ids = [scenario.send("MAIN", name, *does) for name, *does in (["a"], ["b", "fail", "ok"], ["c"])]
-    messages = scenario.world.receive("MAIN")
-
-    kept = scenario.world.invoke("MAIN", messages, consumer=scenario.environments[0])
-
-    assert scenario.done == ["a"]
-    assert kept == {ids[1], ids[2]}
-    assert scenario.world.calls.counts["DeleteMessageBatch"] == 0
-    scenario.world.delete("MAIN", messages, kept=kept)
-    scenario.drain()
-    assert scenario.done == ["a", "b", "c"]
-    scenario.check_kept()
-
-
 @pytest.mark.parametrize("lane", ["HIGH", "MEDIUM", "MAIN"])
 def test_a_slot_leaves_with_empty_hands(lane):
     """No look is in progress, and nothing that it received stays hidden: also after a batch of an old mapping."""
@@ -262,19 +180,6 @@ def test_a_slot_leaves_with_empty_hands(lane):
     assert all(call.done() for call in beside.started)
     for queue in scenario.world.queues.live.values():
         assert queue.counts().not_visible == 0
-
-
-def test_a_ring_comes_back_at_once_if_the_slot_ran_out_of_time():
-    """Work may be left."""
-    scenario = scenario_with(function_timeout=10)
-    scenario.takes = 1.0
-    for number in range(20):
-        scenario.send("HIGH", f"m{number}", group=f"g{number}")
-
-    scenario.step("HIGH")
-
-    assert 5 <= len(scenario.done) < 10
-    assert "slot-0" in rings(scenario)
 
 
 def test_a_ring_that_can_not_be_returned_stays_for_its_visibility_timeout():
@@ -334,41 +239,6 @@ def test_a_heartbeat_returns_and_is_let_go_when_it_is_old():
     assert scenario.world.invoke(BELL, [old]) == set()
 
 
-@pytest.mark.parametrize("group", ["slot-abc", "slot--1", "slot-999999", "slot-1e5", "x"])
-def test_a_ring_of_a_stranger_starts_a_slot_like_any_other(group):
-    """Who may send to the bell may write any group; nothing waits or fails for it."""
-    scenario = scenario_with(reserved_concurrency=3)
-    scenario.send("MAIN", "m")
-    world = scenario.world
-    world.bell.send("not of ours", group=group, deduplication_id="1")
-
-    assert world.invoke(BELL, world.bell.receive(1), consumer=scenario.environments[0]) == set()
-    assert scenario.done == ["m"]
-
-
-def test_a_lane_with_a_low_maximum_concurrency_is_left_to_the_first_slots():
-    """The heartbeat's slot does not serve it, and rings for those that do."""
-    lanes = [{"name": "HIGH", "threshold": 50}, {"name": "MAIN", "maximum_concurrency": 2}]
-    scenario = scenario_with(lanes=lanes, reserved_concurrency=4)
-    scenario.send("MAIN", "low")
-    scenario.send("HIGH", "high")
-    world = scenario.world
-
-    def start(group):
-        world.bell.send("ring", group=group, deduplication_id=f"{group} {world.clock.now}")
-        received = [message for message in world.bell.receive(10) if message.group == group]
-        world.invoke(BELL, received[:1], consumer=scenario.environments[0])
-        world.clock.advance(60)
-
-    for group in ("slot-3", "slot-2", HEARTBEAT):
-        start(group)
-    assert scenario.done == ["high"]
-    assert {"slot-0", "slot-1"} <= set(rings(scenario))
-    world.clock.advance(60)
-    start("slot-1")
-    assert scenario.done == ["high", "low"]
-
-
 def test_a_slot_that_serves_some_lanes_proves_nothing_of_the_others():
     """An old ring is worth more than one look at them: a short poll may miss a message."""
     lanes = [{"name": "HIGH", "threshold": 50}, {"name": "MAIN", "maximum_concurrency": 2}]
@@ -386,17 +256,6 @@ def test_a_slot_that_serves_some_lanes_proves_nothing_of_the_others():
         world.invoke(BELL, [rung[group]], consumer=scenario.environments[0])
 
     assert scenario.done == ["low"]
-
-
-def test_a_slot_stays_for_a_record_that_returns_soon():
-    """Nobody rings for it."""
-    scenario = scenario_with(backoff_base=4)
-    scenario.send("HIGH", "a", "fail", "ok")
-
-    scenario.step("HIGH")
-
-    first, second = scenario.starts
-    assert 3 <= second.at - first.at <= 5.5
 
 
 @pytest.mark.parametrize("linger", [0.5, 7])
