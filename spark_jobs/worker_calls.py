@@ -56,7 +56,7 @@ def worker_calls(
         deployment: The lanes.
         clock: Monotonic seconds.
     """
-    used_for = (options.region, options.endpoint_url, options.concurrency, deployment.to_json())
+    used_for = (options.region, options.endpoint_url, options.concurrency, deployment)
     found = _take(used_for, clock())
     if found is None:
         clients = options.clients()

@@ -51,7 +51,7 @@ READERS: Mapping[str, Reader] = {
     # SQS keeps a message for 14 days at most, and would drop it without a dead letter.
     "unknown_kind_for": partial(ConfigTable.duration, maximum=LONGEST_UNKNOWN),
     "recheck_interval": partial(ConfigTable.duration, maximum=SECOND),
-    "record_time": partial(ConfigTable.optional_duration, maximum=LONGEST_FUNCTION),
+    "record_time": partial(ConfigTable.optional, read=ConfigTable.duration, maximum=LONGEST_FUNCTION),
     "idempotency": ConfigTable.boolean,
     "idempotency_window": partial(ConfigTable.duration, minimum=SECOND),
     # Beyond a half, overdue messages would get more of the slots than urgent ones.

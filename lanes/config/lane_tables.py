@@ -43,13 +43,15 @@ LONG_PARKING = timedelta(seconds=15), timedelta(seconds=30)
 
 
 READERS: Mapping[str, Reader] = {
+    "threshold": partial(ConfigTable.optional, read=ConfigTable.integer),
     # AWS: a FIFO batch holds at most 10 records (lambda/latest/dg/services-sqs-parameters).
     "batch_size": partial(ConfigTable.integer, minimum=1, maximum=LARGEST_BATCH),
     "visibility_timeout": partial(ConfigTable.duration, maximum=LONGEST_VISIBILITY, whole_seconds=True),
-    "max_wait": partial(ConfigTable.optional_duration, minimum=SECOND),
+    "max_wait": partial(ConfigTable.optional, read=ConfigTable.duration, minimum=SECOND),
     # AWS: 2 to 1,000 (lambda/latest/api/API_ScalingConfig).
     "maximum_concurrency": partial(ConfigTable.integer, minimum=2, maximum=1000),
     "weight": partial(ConfigTable.number, minimum=LOWEST_WEIGHT, maximum=HIGHEST_WEIGHT),
+    "tenant_share": partial(ConfigTable.optional, read=ConfigTable.number, minimum=0.01, maximum=1.0),
     "closing": ConfigTable.boolean,
 }
 
@@ -163,22 +165,13 @@ def _lane(table: ConfigTable, consumer: ConsumerSettings) -> Lane:
     read = table.read(
         READERS, default, visibility_timeout=needed, maximum_concurrency=_default_concurrency(consumer)
     )
-    lane = Lane(
-        **read,
-        name="",
-        threshold=table.integer("threshold", 0) if table.has("threshold") else None,
-        yield_delay_min=delays[0],
-        yield_delay_max=delays[1],
-        tenant_share=table.number("tenant_share", 1.0, minimum=0.01, maximum=1.0)
-        if table.has("tenant_share")
-        else None,
-    )
-    if table.has("weight") and not consumer.is_weighted:
+    lane = Lane(**read, name="", yield_delay_min=delays[0], yield_delay_max=delays[1])
+    if not consumer.is_weighted and table.has("weight"):
         table.problem(
             'weight takes effect with engine = "pull" and policy = "weighted" only; '
             "remove it, or set both in [consumer]"
         )
-    if table.has("tenant_share") and consumer.engine is not EngineName.PULL:
+    if consumer.engine is not EngineName.PULL and table.has("tenant_share"):
         table.problem(
             'tenant_share takes effect with engine = "pull" only; remove it, or set that engine in [consumer]'
         )

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    Reader = Callable[["ConfigTable", str, Any], Any]
+    Reader = Callable[..., Any]
+    """A reading method: takes a table, a key, its default and bounds."""
 
 DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
 UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -138,18 +139,9 @@ class ConfigTable:
             return default
         return value if self._is_within(key, value, minimum, maximum) else default
 
-    def optional_duration(
-        self,
-        key: str,
-        default: timedelta | None = None,
-        *,
-        minimum: timedelta = timedelta(0),
-        maximum: timedelta = LONGEST,
-    ) -> timedelta | None:
-        """Read an optional duration."""
-        if key not in self._raw:
-            return default
-        return self.duration(key, minimum, minimum=minimum, maximum=maximum)
+    def optional(self, key: str, default: object, *, read: Reader, **bounds: Any) -> Any:
+        """Read a key that may be missing; its default need not be a value of the key."""
+        return read(self, key, default, **bounds) if key in self._raw else default
 
     def optional_rate(self, key: str, default: float | None = None) -> float | None:
         """Read an optional rate in records a second, at least one a minute."""
