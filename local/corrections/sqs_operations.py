@@ -67,7 +67,7 @@ def send_message_batch(queue: Queue, parameters: Parameters) -> Answer:
         check_entry(queue, entry)
         return _send(local, entry)
 
-    return each(entries, send)
+    return _each(entries, send)
 
 
 def receive_message(queue: Queue, parameters: Parameters) -> Answer:
@@ -81,7 +81,7 @@ def receive_message(queue: Queue, parameters: Parameters) -> Answer:
     try:
         received = LocalQueue.of(queue).receive(
             maximum,
-            visibility_timeout=visibility_timeout(visibility),
+            visibility_timeout=_visibility_timeout(visibility),
             wait=timedelta(seconds=wait),
             attempt_id=attempt_id,
         )
@@ -108,10 +108,7 @@ def delete_message(queue: Queue, parameters: Parameters) -> Answer:
 
 def delete_message_batch(queue: Queue, parameters: Parameters) -> Answer:
     """DeleteMessageBatch."""
-    entries = parameters.get("Entries") or []
-    _check_batch(entries, action="Delete")
-    local = LocalQueue.of(queue)
-    return each(entries, lambda entry: _delete(local, entry))
+    return _batch(queue, parameters, "Delete", _delete)
 
 
 def change_message_visibility(queue: Queue, parameters: Parameters) -> Answer:
@@ -122,10 +119,7 @@ def change_message_visibility(queue: Queue, parameters: Parameters) -> Answer:
 
 def change_message_visibility_batch(queue: Queue, parameters: Parameters) -> Answer:
     """ChangeMessageVisibilityBatch."""
-    entries = parameters.get("Entries") or []
-    _check_batch(entries, action="ChangeMessageVisibility")
-    local = LocalQueue.of(queue)
-    return each(entries, lambda entry: _change_visibility(local, entry))
+    return _batch(queue, parameters, "ChangeMessageVisibility", _change_visibility)
 
 
 def get_queue_attributes(queue: Queue, parameters: Parameters) -> Answer:
@@ -169,7 +163,16 @@ def _check_batch(entries: list[Entry], *, action: str) -> None:
         seen.add(entry["Id"])
 
 
-def each(entries: Iterable[Entry], action: Callable[[Entry], Answer | None]) -> Answer:
+def _batch(
+    queue: Queue, parameters: Parameters, action: str, act: Callable[[LocalQueue, Entry], None]
+) -> Answer:
+    entries = parameters.get("Entries") or []
+    _check_batch(entries, action=action)
+    local = LocalQueue.of(queue)
+    return _each(entries, lambda entry: act(local, entry))
+
+
+def _each(entries: Iterable[Entry], action: Callable[[Entry], Answer | None]) -> Answer:
     """Answer a batch: each entry by itself, under Successful or Failed."""
     successful, failed = [], []
     for entry in entries:
@@ -217,7 +220,7 @@ def _delete(local: LocalQueue, entry: Entry) -> None:
 def _change_visibility(local: LocalQueue, entry: Entry) -> None:
     try:
         local.change_visibility(
-            entry["ReceiptHandle"], visibility_timeout(entry.get("VisibilityTimeout") or 0)
+            entry["ReceiptHandle"], _visibility_timeout(entry.get("VisibilityTimeout") or 0)
         )
     except FifoQueueError as error:
         raise _refusal(error, entry) from error
@@ -244,7 +247,7 @@ def _refusal(error: FifoQueueError, entry: Entry) -> SQSException:
     )
 
 
-def visibility_timeout(seconds: int) -> timedelta:
+def _visibility_timeout(seconds: int) -> timedelta:
     """Return a visibility timeout within its bounds."""
     _check_range("VisibilityTimeout", seconds, 0, MAXIMUM_VISIBILITY_TIMEOUT)
     return timedelta(seconds=seconds)
