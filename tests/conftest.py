@@ -57,7 +57,7 @@ UNITS = {
     "command": ("tests/acceptance/",),
     "server": tuple(
         f"tests/local/test_{name}"
-        for name in ("call", "cloudformation", "common", "failed", "log", "permissions", "releases", "up")
+        for name in ("call", "cloudformation", "common", "log", "permissions", "releases", "up")
     ),
     "templates": ("tests/contract/test_c9", "tests/infrastructure/"),
 }

@@ -111,16 +111,6 @@ def test_another_moto_is_refused():
         check_moto_version("9.9")
 
 
-def test_a_fifo_queue_without_a_name_gets_one_that_ends_in_fifo(stack):
-    """Nobody has to name queues for the sake of this machine."""
-    stack.create({"Queue": _queue(VisibilityTimeout=77)})
-
-    attributes = stack.queue_attributes()
-
-    assert attributes["QueueArn"].endswith(".fifo")
-    assert attributes["VisibilityTimeout"] == "77"
-
-
 def test_the_tags_of_a_parameter_are_a_map(stack):
     """As the CDK writes them for a tagged app, also when they change."""
     for team in ("payments", "refunds"):
@@ -191,57 +181,43 @@ def test_unknown_types_are_recorded_so_that_references_to_them_resolve(stack):
     assert outputs["Arn"].startswith("arn:aws:emrserverless:eu-central-1:123456789012:")
 
 
-def test_every_attribute_of_a_queue_follows_an_update(stack):
-    """Also those that moto forgets, and a removed one returns to its default."""
-    stack.create({"Queue": _queue(VisibilityTimeout=77, DelaySeconds=5)})
+def test_settings_follow_an_update_and_absent_ones_reset(stack):
+    """
+    Of a queue also those that moto forgets; of a function reserved concurrency, environment, times and inline code.
 
-    stack.update({"Queue": _queue(MessageRetentionPeriod=600, ContentBasedDeduplication=True)})
+    A mapping that the template leaves out is deleted. `Code.Location` names bucket and key of the code as deployed.
+    """
+    limits = {"ScalingConfig": {"MaximumConcurrency": 2}, "Enabled": False, "BatchSize": 3}
+    environment = {"Environment": {"Variables": {"A": "1"}}, "MemorySize": 512}
+    parts = {
+        "Role": ROLE,
+        "Queue": _queue(VisibilityTimeout=77, DelaySeconds=5),
+        "Function": _function("first = 1", ReservedConcurrentExecutions=5, **environment),
+    }
+    stack.create({**parts, "Mapping": _mapping(**limits)})
+    changed = {
+        "Role": ROLE,
+        "Queue": _queue(MessageRetentionPeriod=600, ContentBasedDeduplication=True),
+        "Function": _function("second = 2", ReservedConcurrentExecutions=9, Timeout=7),
+    }
+
+    stack.update({**changed, "Mapping": _mapping(BatchSize=4)})
+    functions, name = stack.client("lambda"), stack.physical_id("Function")
+    (mapping,) = functions.list_event_source_mappings()["EventSourceMappings"]
+    stack.update(changed)
 
     attributes = stack.queue_attributes()
     assert attributes["MessageRetentionPeriod"] == "600"
     assert attributes["ContentBasedDeduplication"] == "true"
     assert (attributes["VisibilityTimeout"], attributes["DelaySeconds"]) == ("30", "0")
-
-
-def test_every_setting_of_a_function_follows_an_update(stack):
-    """Reserved concurrency, environment, timeout, memory, handler and inline code change; absent ones reset."""
-    variables = {"Environment": {"Variables": {"A": "1"}}, "MemorySize": 512}
-    stack.create({"Role": ROLE, "Function": _function(ReservedConcurrentExecutions=5, **variables)})
-
-    stack.update({"Role": ROLE, "Function": _function("x = 1", ReservedConcurrentExecutions=9, Timeout=7)})
-
-    functions, name = stack.client("lambda"), stack.physical_id("Function")
-    configuration = functions.get_function(FunctionName=name)["Configuration"]
-    concurrency = functions.get_function_concurrency(FunctionName=name)
-    assert concurrency["ReservedConcurrentExecutions"] == 9
-    assert (configuration["Timeout"], configuration["MemorySize"]) == (7, 128)
-    assert "Environment" not in configuration
-
-
-def test_the_code_lies_where_the_lambda_api_says(stack):
-    """Code.Location names a bucket and a key that hold the code as deployed, inline code too."""
-    stack.create({"Role": ROLE, "Function": _function("first = 1")})
-    stack.update({"Role": ROLE, "Function": _function("second = 2")})
-
-    answer = stack.client("lambda").get_function(FunctionName=stack.physical_id("Function"))
-    host, _, key = answer["Code"]["Location"].removeprefix("https://").partition("/")
-
+    function = functions.get_function(FunctionName=name)
+    assert functions.get_function_concurrency(FunctionName=name)["ReservedConcurrentExecutions"] == 9
+    assert (function["Configuration"]["Timeout"], function["Configuration"]["MemorySize"]) == (7, 128)
+    assert "Environment" not in function["Configuration"]
+    host, _, key = function["Code"]["Location"].removeprefix("https://").partition("/")
     stored = stack.client("s3").get_object(Bucket=host.split(".s3.")[0], Key=key)["Body"].read()
     with zipfile.ZipFile(io.BytesIO(stored)) as archive:
         assert archive.read("index.py") == b"second = 2"
-
-
-def test_a_mapping_follows_updates_and_is_deleted_with_the_template(stack):
-    """Batch size and concurrency change, what is left out resets, and a removed mapping is gone."""
-    rest = {"Role": ROLE, "Function": _function(), "Queue": _queue()}
-    limits = {"ScalingConfig": {"MaximumConcurrency": 2}, "Enabled": False, "BatchSize": 3}
-    stack.create({**rest, "Mapping": _mapping(**limits)})
-    functions = stack.client("lambda")
-
-    stack.update({**rest, "Mapping": _mapping(BatchSize=4)})
-    (mapping,) = functions.list_event_source_mappings()["EventSourceMappings"]
-    stack.update(rest)
-
     assert (mapping["BatchSize"], mapping["State"]) == (4, "Enabled")
     assert "ScalingConfig" not in mapping
     assert functions.list_event_source_mappings()["EventSourceMappings"] == []

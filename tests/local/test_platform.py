@@ -13,7 +13,7 @@ import boto3
 import pytest
 
 from local.account import function_key
-from local.deploy import CdkApp, DeployError, deploy
+from local.deploy import CdkApp, DeployError
 from local.platform import Platform
 from local.server import AwsServer, ServerError
 from local.state import running
@@ -146,15 +146,6 @@ def test_an_invocation_beyond_the_reserved_concurrency_is_throttled(platform):
     assert throttled.value.response["Reason"] == "ReservedFunctionConcurrentInvocationLimitExceeded"
 
 
-def test_a_failing_app_is_told_in_the_words_of_the_command(tmp_path):
-    """The error shows what the CDK printed."""
-    program = f"{sys.executable} -c \"raise SystemExit('no such stage')\""
-    (tmp_path / "cdk.json").write_text(json.dumps({"app": program}))
-
-    with pytest.raises(DeployError, match="no such stage"):
-        Platform(app=CdkApp(directory=tmp_path), build_directory=tmp_path / "build").start()
-
-
 def test_a_port_in_use_is_told(tmp_path):
     """The message names the port."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -193,7 +184,11 @@ def test_lanes_local_runs_the_app_of_the_examples_and_leaves_nothing_behind():
 
 
 def test_an_app_elsewhere_imports_the_library_by_its_installed_names(tmp_path):
-    """It has nothing of this checkout on its path, and the dashboard finds the pages of the runbook."""
+    """
+    It has nothing of this checkout on its path, and the dashboard finds the pages of the runbook.
+
+    The app says so by its failure, and the error shows what the CDK printed.
+    """
     names = "lanes", "lanes_cdk", "lanes_local", "lanes_simulator", "lanes_spark"
     found = "; ".join(f"__import__('importlib.util').util.find_spec('{name}').origin" for name in names)
     pages = (
@@ -205,7 +200,7 @@ def test_an_app_elsewhere_imports_the_library_by_its_installed_names(tmp_path):
     (tmp_path / "cdk.json").write_text(json.dumps({"app": "python3 app.py"}))
 
     with pytest.raises(DeployError, match="all of it is there"):
-        deploy(CdkApp(directory=tmp_path), "http://127.0.0.1:9", log_path=tmp_path / "deploy.log")
+        Platform(app=CdkApp(directory=tmp_path), build_directory=tmp_path / "build").start()
 
 
 def _client(service, addresses):
