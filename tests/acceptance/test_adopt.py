@@ -1,12 +1,10 @@
 """`lanes adopt` as operators type it, against an AWS server on this machine."""
 
 import json
-import signal
 
 import pytest
 
 from tests.support.operating import drain
-from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -94,37 +92,3 @@ def test_wrong_use_changes_nothing(typed, orders, main, arguments, why):
     done = typed("adopt", *arguments, "--yes")
 
     assert (done.returncode, why in done.stderr, main()) == (2, True, []), done.stderr
-
-
-def test_a_killed_command_is_repeated(lanes, client, main):
-    """A FIFO queue, killed amid its way: each message arrives once and each group in its order."""
-    url = client("sqs").create_queue(
-        QueueName="old-jobs.fifo", Attributes={"FifoQueue": "true", "ContentBasedDeduplication": "true"}
-    )["QueueUrl"]
-    for start in range(0, 70, 10):
-        entries = [
-            {"Id": str(number), "MessageBody": str(number), "MessageGroupId": f"g{number % 7}"}
-            for number in range(start, start + 10)
-        ]
-        client("sqs").send_message_batch(QueueUrl=url, Entries=entries)
-    asked = ("adopt", "old-jobs.fifo", "--to", "MAIN", "--yes")
-    process = lanes.start(*asked)
-
-    def sent():
-        names = ["ApproximateNumberOfMessages"]
-        found = client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"]
-        return 70 - int(found["ApproximateNumberOfMessages"])
-
-    until(lambda: sent() >= 14, why="the command does not begin")
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-
-    # A process has long polls: the messages that the killed one had received come back after half a minute.
-    repeated = lanes.start("--output", "json", *asked)
-    printed, said = repeated.communicate()
-
-    assert (repeated.returncode, json.loads(printed)["left"]) == (0, 0), said
-    arrived = [(one["Attributes"]["MessageGroupId"], int(one["Body"])) for one in main()]
-    assert len(arrived) == 70
-    for group in range(7):
-        assert [number for name, number in arrived if name == f"g{group}"] == list(range(group, 70, 7))

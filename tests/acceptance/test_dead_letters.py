@@ -1,21 +1,13 @@
 """`lanes dead-letters` as an operator types it."""
 
 import json
-import os
-import random
 import signal
-from collections import defaultdict
-from threading import Event
 
 import pytest
 
 from lanes.aws.queues.lane_queue import NOTE_ATTRIBUTE
 from lanes.operate.dead_letters.redrive import RunProgress
 from tests.support.operating import drain, put_dead_letters
-
-# By hand: REDRIVE_MESSAGES=5000 REDRIVE_KILLS=10 pytest tests/acceptance/test_dead_letters.py -k killed
-MESSAGES = int(os.environ.get("REDRIVE_MESSAGES", "200"))
-KILLS = int(os.environ.get("REDRIVE_KILLS", "4"))
 
 
 @pytest.fixture
@@ -198,37 +190,3 @@ def test_an_interrupted_redrive_says_how_far_it_was_and_gives_back(lanes, typed,
     )["Attributes"]
     assert attributes["ApproximateNumberOfMessagesNotVisible"] == "0"
     assert typed.json("audit", "--limit", "1")[0]["outcome"] == "interrupted"
-
-
-@pytest.mark.deep
-def test_a_redrive_killed_again_and_again_loses_none_and_doubles_none(lanes, typed, sqs, deployment, request):
-    """Killed hard at random points, started again at once, and left to end: each message is in its lane once."""
-    seed = int(os.environ.get("REDRIVE_SEED", "1"))
-    chance = random.Random(seed)
-    groups = max(1, MESSAGES // 15)
-    ids = put_dead_letters(sqs, deployment, "MAIN", MESSAGES, groups=groups, kind=fresh_kind(request))
-    redrive = ("dead-letters", "redrive", "MAIN", "--yes", "--hide", "2s")
-    killed = 0
-    for number in range(KILLS):
-        there = count(sqs, deployment.queues["MAIN"].url)
-        until = there + chance.randint(1, max(1, (MESSAGES - there) // (KILLS - number + 1)))
-        with lanes.start(*redrive) as process:
-            while process.poll() is None and count(sqs, deployment.queues["MAIN"].url) < until:
-                pass
-            Event().wait(chance.random() * 0.02)
-            killed += process.poll() is None
-            process.kill()
-
-    done = lanes.json(*redrive)
-
-    assert killed == KILLS, f"seed {seed}"
-    assert done["left"] == 0
-    arrived = drain(sqs, deployment.queues["MAIN"].url)
-    by_group = defaultdict(list)
-    for message in arrived:
-        number = json.loads(message["Body"])["data"]["number"]
-        by_group[message["Attributes"]["MessageGroupId"]].append(number)
-    assert sorted(json.loads(message["Body"])["id"] for message in arrived) == sorted(ids), f"seed {seed}"
-    assert by_group == {f"group-{rest}": list(range(rest, MESSAGES, groups)) for rest in range(groups)}
-    outcomes = [entry["outcome"] for entry in typed.json("audit", "--limit", str(KILLS + 1))]
-    assert outcomes == ["done", *["started"] * KILLS]

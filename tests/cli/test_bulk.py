@@ -213,33 +213,6 @@ def test_a_file_is_sent_without_spark(aws, lanes, command, tmp_path):
     assert [json.loads(one.read_text())["row"]["id"] for one in refused] == ["40"]
 
 
-def test_a_long_field_of_a_file_is_sent(aws, lanes, command, tmp_path):
-    """As far as a message holds it; one that does not is set aside."""
-    file, texts = tmp_path / "letters.csv", ["x" * 200_000, "x" * 1_100_000]
-    file.write_text("n,text\n" + "".join(f"{number},{text}\n" for number, text in enumerate(texts)))
-    here = ["--endpoint", aws.endpoint_url, "bulk", "send", str(file), "--kind", "csv.long", "--id", "n"]
-    done = json.loads(command(*here, "--run", "long", "--on-error", "quarantine").stdout)
-
-    assert (done["sent"], done["quarantined"]) == (1, 1)
-    arrived = [event for _, event in lanes.take("MAIN") if event["type"] == "csv.long"]
-    assert [event["data"]["text"] for event in arrived] == texts[:1]
-
-
-def test_a_file_that_cannot_be_sent_fails_with_its_row(aws, lanes, command, tmp_path):
-    """And its session has ended, so that the mended file can be sent."""
-    file = tmp_path / "numbers.jsonl"
-    file.write_text('{"n": 1}\n{"n": NaN}\n')
-    job = ["--endpoint", aws.endpoint_url, "bulk", "send", str(file), "--kind", "line", "--run", "lines"]
-
-    failed = command(*job, status=1).stderr
-    file.write_text('{"n": 1}\n{"n": 2}\n')
-    mended = json.loads(command(*job).stdout)
-
-    assert "row 2 of partition 0 cannot be sent" in failed
-    assert "Traceback" not in failed
-    assert mended["sent"] + mended["skipped"] == 2
-
-
 @pytest.mark.deep
 def test_a_signal_ends_the_session_and_all_its_processes(aws, lanes, command, tmp_path):
     """An orchestrator's timeout leaves nothing that goes on sending; the next session sends the rest at once."""
@@ -280,6 +253,13 @@ def processes():
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             yield (folder / "cmdline").read_bytes()
+
+
+def test_a_file_that_is_not_there_ends_the_command_with_1(typed):
+    """As every error of a file; the errors themselves are tested where they are made."""
+    done = typed("bulk", "send", "none.csv", "--kind", "csv.row", "--dry-run", status=1)
+
+    assert "No such file" in done.stderr
 
 
 def test_signals_reach_a_job_on_this_machine(tmp_path, monkeypatch):

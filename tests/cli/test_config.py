@@ -19,7 +19,7 @@ def test_config_show_prints_one_json_document(typed):
     assert done.returncode == 0
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", ">&- 2>&-"])
+@pytest.mark.parametrize("closed", ["<&- 2>&-", ">&-"])
 def test_a_closed_stream_is_no_fault(closed):
     """Some schedulers start programs so; with a traceback a change that is made would look like one that failed."""
     command = f'"{sys.executable}" -m lanes config show {closed}'

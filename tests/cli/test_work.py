@@ -19,6 +19,7 @@ from lanes.cli.work import environment_of, with_slots
 from lanes.config.deployment import Deployment, LaneQueues
 from local.account import connection_variables
 from local.server import AwsServer
+from tests.support.command import Typed
 from tests.support.lanes_server import LanesOnServer
 from tests.support.processes import descendants, wait_for_end
 from tests.support.waiting import until
@@ -284,26 +285,6 @@ def test_slots_do_not_outlive_a_supervisor_that_is_killed(worker):
     wait_for_end(below)
 
 
-def test_the_lanes_may_come_from_the_environment(worker):
-    """As in the function, without a parameter; a number of slots has its consequences there too."""
-    worker.deploy()
-    worker.stack = "None"
-    worker.send("quick", "one")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "lanes", "work", "--slots", "2", "handlers:consumer"],
-        cwd=worker.folder,
-        env=worker.variables(LANES_DEPLOYMENT=worker.lanes.deployment.to_json()),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    worker.processes.append(process)
-
-    worker.wait_for("done", 1)
-
-    assert stop(process) == 0
-
-
 SHADOWS = [
     "types",
     "json",
@@ -320,13 +301,27 @@ SHADOWS = [
 ]
 
 
-def test_files_with_the_names_of_pythons_modules_lie_beside_the_handlers(worker):
-    """None of them is imported instead of Python's own, by the library, boto3 or the interpreter."""
+def test_the_lanes_may_come_from_the_environment(worker):
+    """
+    As in the function, without a parameter; a number of slots has its consequences there too.
+
+    Beside the handlers lie files with the names of Python's modules: none of them is imported instead of Python's own,
+    by the library, boto3 or the interpreter.
+    """
     worker.deploy()
+    worker.stack = "None"
     worker.send("quick", "one")
     for name in SHADOWS:
         (worker.folder / f"{name}.py").write_text(f"raise RuntimeError('{name}.py of the application')\n")
-    process = worker.start()
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "lanes", "work", "--slots", "2", "handlers:consumer"],
+        cwd=worker.folder,
+        env=worker.variables(LANES_DEPLOYMENT=worker.lanes.deployment.to_json()),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    worker.processes.append(process)
 
     worker.wait_for("done", 1)
 
@@ -350,9 +345,9 @@ def test_a_slot_that_can_only_crash_ends_the_command_with_its_last_line(worker):
     )
 
 
-def refused(worker, name="handlers:consumer", options=()):
+def refused(worker, name):
     """Run the command to an error, and give its exit code and message."""
-    process = worker.start(*options, name=name)
+    process = worker.start(name=name)
     _, text = process.communicate(timeout=60)
     return process.returncode, text
 
@@ -372,11 +367,11 @@ def test_a_stack_with_mappings_is_refused_with_the_remedy(worker):
     """A process beside its function would use the resource too."""
     worker.deploy(engine="mappings")
 
-    code, text = refused(worker)
+    done = Typed(worker.server.endpoint_url)("--stack", worker.stack, "work", "handlers:consumer")
 
-    assert code == 1
-    assert f"stack {worker.stack}" in text
-    assert 'set engine = "pull" in [consumer] of lanes.toml' in text
+    assert done.returncode == 1
+    assert f"stack {worker.stack}" in done.stderr
+    assert 'set engine = "pull" in [consumer] of lanes.toml' in done.stderr
 
 
 def deployment_of(**consumer):

@@ -34,27 +34,17 @@ def do(spark, lanes):
     return start
 
 
-def table(tmp_path, ending):
-    """Write the customers in this format."""
-    path = tmp_path / f"customers.{ending}"
-    if ending == "csv":
-        lines = [
-            "customer,tier,spent",
-            *(",".join(str(value) for value in row.values()) for row in CUSTOMERS),
-        ]
-    else:
-        lines = [json.dumps(row) for row in CUSTOMERS]
-    path.write_text("\n".join(lines))
+def table(tmp_path):
+    """Write the customers as lines of JSON."""
+    path = tmp_path / "customers.json"
+    path.write_text("\n".join(json.dumps(row) for row in CUSTOMERS))
     return str(path)
 
 
-@pytest.mark.parametrize("ending", ["csv", "json"])
-def test_rows_of_files_become_messages(do, lanes, tmp_path, ending):
+def test_rows_of_files_become_messages(do, lanes, tmp_path):
     """Columns that are selected are the data; id and group are expressions."""
-    path = table(tmp_path, ending)
-
     done = do(
-        *["--table", path, "--format", ending, "--select", "customer, spent * 2 AS double"],
+        *["--table", table(tmp_path), "--format", "json", "--select", "customer, spent * 2 AS double"],
         *["--id", "concat('run-1:', customer)", "--group-by", "customer", "--priority", "LOW"],
     )
 
@@ -72,7 +62,7 @@ def test_rows_of_a_query_become_messages(do, lanes, tmp_path):
     """The query names tables as views; a manifest gives the account."""
     done = do(
         *["--sql", "SELECT customer FROM people WHERE spent >= 20", "--format", "json"],
-        *["--view", f"people={table(tmp_path, 'json')}", "--id", "customer"],
+        *["--view", f"people={table(tmp_path)}", "--id", "customer"],
         *["--run", "spring", "--manifest", str(tmp_path / "runs")],
     )
 
@@ -87,19 +77,10 @@ def test_rows_of_a_query_become_messages(do, lanes, tmp_path):
     }
 
 
-ORDERED = {
-    "one file": [60],
-    "equal files": [20, 20, 20],
-    "unequal files": [3, 40, 5],
-    "six files": [10, 1, 10, 20, 10, 9],
-}
-
-
-@pytest.mark.parametrize("files", ORDERED)
-def test_a_group_arrives_in_the_order_that_is_named(do, lanes, tmp_path, files):
+def test_a_group_arrives_in_the_order_that_is_named(do, lanes, tmp_path):
     """Whatever files its rows are in: a repartition alone keeps no order."""
-    numbers = iter(range(sum(ORDERED[files])))
-    for place, rows in enumerate(reversed(ORDERED[files])):
+    numbers = iter(range(60))
+    for place, rows in enumerate((9, 10, 20, 10, 1, 10)):
         lines = [json.dumps({"seq": next(numbers), "customer": "c1"}) for _ in range(rows)]
         (tmp_path / f"{9 - place}.json").write_text("\n".join(lines))
 
@@ -108,15 +89,13 @@ def test_a_group_arrives_in_the_order_that_is_named(do, lanes, tmp_path, files):
         *["--order-by", "CASE WHEN seq < 0 THEN 1 ELSE 0 END, seq DESC", "--select", "customer, seq AS n"],
     )
 
-    assert [event["data"]["n"] for _, event in lanes.take("MAIN")] == list(
-        reversed(range(sum(ORDERED[files])))
-    )
+    assert [event["data"]["n"] for _, event in lanes.take("MAIN")] == list(reversed(range(60)))
     assert done["order"] == "CASE WHEN seq < 0 THEN 1 ELSE 0 END, seq DESC"
 
 
 def test_without_an_order_the_summary_says_that_a_group_has_none(do, tmp_path):
     """Also in a dry run."""
-    asked = ["--table", table(tmp_path, "json"), "--format", "json", "--group-by", "tier"]
+    asked = ["--table", table(tmp_path), "--format", "json", "--group-by", "tier"]
 
     assert do(*asked)["order"] == do(*asked, "--dry-run")["order"]
     assert do(*asked, "--dry-run")["order"].startswith("none; a table of several files has no order")
@@ -201,7 +180,7 @@ def test_an_empty_key_of_an_order_is_refused(capsys, wanted):
 
 def test_ids_that_repeat_fail_before_anything_is_sent(do, lanes, tmp_path):
     """Rows with one id are one message: 'sent 30' would be five messages."""
-    asked = ["--table", table(tmp_path, "json"), "--format", "json", "--id", "spent % 5"]
+    asked = ["--table", table(tmp_path), "--format", "json", "--id", "spent % 5"]
 
     with pytest.raises(ConfigurationError, match="30 rows have 5 ids"):
         do(*asked)
@@ -215,7 +194,7 @@ def test_ids_that_repeat_fail_before_anything_is_sent(do, lanes, tmp_path):
 @pytest.mark.parametrize("column", ["map('tier', tier)", "tier"])
 def test_equal_rows_are_one_message_and_counted(do, lanes, tmp_path, column):
     """An id that is derived from a row is that of its equals; Spark compares no maps, and they count too."""
-    asked = ["--table", table(tmp_path, "json"), "--format", "json", "--group-by", "customer"]
+    asked = ["--table", table(tmp_path), "--format", "json", "--group-by", "customer"]
 
     done = do(*asked, "--select", f"{column} AS of, spent DIV 10 AS n", "--group-by", "spent DIV 10")
 
@@ -256,14 +235,14 @@ def test_rows_with_an_empty_id_are_messages_of_their_own(spark, do, tmp_path):
 
     assert (contents.messages, contents.repeated_ids) == (3, 0)
     described = do(
-        "--table", table(tmp_path, "json"), "--format", "json", "--dry-run", "--id", "if(spent < 3, '', tier)"
+        "--table", table(tmp_path), "--format", "json", "--dry-run", "--id", "if(spent < 3, '', tier)"
     )
     assert described["repeated_ids"] == 26
 
 
 def test_the_name_of_a_run_belongs_to_one_kind_selection_and_table(do, lanes, tmp_path, capsys):
     """Used for another one it would send nothing, or other rows; a changed table is said before it is sent."""
-    asked = ["--table", table(tmp_path, "json"), "--format", "json", "--id", "customer"]
+    asked = ["--table", table(tmp_path), "--format", "json", "--id", "customer"]
     run_of = ["--run", "air", "--manifest", str(tmp_path / "runs")]
     do(*asked, *run_of)
 
@@ -288,7 +267,7 @@ def test_the_name_of_a_run_belongs_to_one_kind_selection_and_table(do, lanes, tm
 def test_a_dry_run_makes_each_message_and_names_those_that_cannot_be_sent(do, lanes, tmp_path):
     """NaN is a value of Spark and not of JSON."""
     found = do(
-        *["--table", table(tmp_path, "json"), "--format", "json", "--dry-run", "--id", "customer"],
+        *["--table", table(tmp_path), "--format", "json", "--dry-run", "--id", "customer"],
         *["--select", "if(spent = 7, CAST('NaN' AS DOUBLE), spent) AS n"],
     )
 
@@ -299,7 +278,7 @@ def test_a_dry_run_makes_each_message_and_names_those_that_cannot_be_sent(do, la
 
 def test_a_limit_takes_the_same_rows_again(do, lanes, tmp_path):
     """By the order of ids, so that a rerun completes the same rows."""
-    do("--table", table(tmp_path, "json"), "--format", "json", "--id", "customer", "--limit", "3")
+    do("--table", table(tmp_path), "--format", "json", "--id", "customer", "--limit", "3")
 
     assert sorted(event["id"] for _, event in lanes.take("MAIN")) == ["c-0", "c-1", "c-10"]
 
@@ -307,7 +286,7 @@ def test_a_limit_takes_the_same_rows_again(do, lanes, tmp_path):
 def test_a_dry_run_sends_nothing_and_says_what_would_be_sent(do, lanes, tmp_path):
     """Rows, counts by group, the largest messages, and messages that SQS would refuse."""
     found = do(
-        *["--table", table(tmp_path, "json"), "--format", "json", "--dry-run"],
+        *["--table", table(tmp_path), "--format", "json", "--dry-run"],
         *["--select", "customer, repeat('x', CASE WHEN spent = 7 THEN 1100000 ELSE spent END) AS text"],
         *["--id", "CASE WHEN spent < 10 OR spent > 12 THEN spent % 29 END"],
         *["--group-by", "CASE WHEN spent < 20 THEN 'small' ELSE 'large' END"],
@@ -323,7 +302,7 @@ def test_a_dry_run_sends_nothing_and_says_what_would_be_sent(do, lanes, tmp_path
 def test_a_wrong_option_fails_before_anything_is_read_by_tasks(do, lanes, tmp_path):
     """The errors are those of the writer, with option and allowed values."""
     with pytest.raises(ConfigurationError, match="option shards is 'many'"):
-        do("--table", table(tmp_path, "json"), "--format", "json", "--shards", "many")
+        do("--table", table(tmp_path), "--format", "json", "--shards", "many")
 
     assert lanes.waiting() == 0
 
@@ -353,7 +332,7 @@ def test_a_folder_of_another_format_is_not_sent(do, lanes, tmp_path):
     folder = tmp_path / "orders" / "year=2026"
     folder.mkdir(parents=True)
     (tmp_path / "orders" / "_delta_log").mkdir()
-    table(folder, "json")
+    table(folder)
 
     for source in (
         ["--table", str(tmp_path / "orders")],
@@ -461,7 +440,7 @@ def test_a_table_in_parts_goes_on_where_it_stopped(do, lanes, tmp_path):
 
 def test_a_run_in_parts_is_another_than_the_same_run_as_a_whole(do, tmp_path):
     """Its rows are recorded by part."""
-    asked = ["--table", table(tmp_path, "json"), "--format", "json", "--id", "customer"]
+    asked = ["--table", table(tmp_path), "--format", "json", "--id", "customer"]
     asked += ["--run", "spring", "--manifest", str(tmp_path / "runs")]
     do(*asked, "--split-by", "customer")
 
@@ -473,7 +452,7 @@ def test_equal_rows_may_not_be_in_two_parts(do, lanes, tmp_path):
     """Both would be sent; split by the id, they are one message."""
     asked = [
         "--table",
-        table(tmp_path, "json"),
+        table(tmp_path),
         "--format",
         "json",
         "--id",
@@ -522,7 +501,7 @@ def test_parts_that_cannot_be_sent_are_refused(capsys, arguments, problem):
 def test_keys_that_cannot_bound_parts_are_refused(do, tmp_path, monkeypatch, key, problem):
     """Before the session begins."""
     monkeypatch.setattr("spark_jobs.ranges.MAX_PARTS", 9)
-    asked = ["--table", table(tmp_path, "json"), "--format", "json", "--rows-per-part", "1"]
+    asked = ["--table", table(tmp_path), "--format", "json", "--rows-per-part", "1"]
 
     with pytest.raises(ConfigurationError, match=problem):
         do(*asked, "--split-by", key, "--run", "r", "--manifest", str(tmp_path / "runs"))

@@ -1,6 +1,5 @@
 """`lanes ui` as a process: its address, its end, and what it refuses to start with."""
 
-import json
 import subprocess
 import sys
 
@@ -132,12 +131,3 @@ def test_what_goes_wrong_has_words_and_no_traceback(writing):
     assert "no dead letters are selected" in asked[2][1]["title"]
     assert answer.status == 404
     assert b"Traceback" not in body
-
-
-def test_several_pages_share_their_readings(writing):
-    """And each sample has its number."""
-    looks = [writing.ask("lanes")[1] for _ in range(3)]
-
-    numbers = [sample["number"] for sample in looks[-1]["samples"]]
-    assert numbers == sorted(set(numbers))
-    assert json.dumps(looks[-1]["lanes"]).count('"lane"') == 3

@@ -141,6 +141,3 @@ def test_dead_letters_of_a_lane_are_a_link_to_them(scene, writing, tab):
 
     expect(tab.locator("#found tbody tr")).to_have_count(2)
     expect(tab.locator("select[name=lane]")).to_have_value("MEDIUM")
-
-
-# Two lanes in a minute of CloudWatch, then in three samples; MAIN has nothing.

@@ -59,15 +59,6 @@ def test_a_move_says_which(writing, tab):
     assert writing.ask("overrides")[1]["overrides"] == []
 
 
-def test_read_only_shows_what_was_asked_for(reading, tab):
-    """And nothing to ask with."""
-    open_move(tab, reading)
-
-    expect(tab.locator("#overrides-title")).to_be_visible()
-    expect(tab.get_by_text("No group is held.")).to_be_visible()
-    assert tab.locator("main form, main button").count() == 0
-
-
 def test_a_run_is_prioritised_by_its_name(scene, writing, tab):
     """In the lanes alone, whatever the form says of the outbox; the page knows the name from its runs."""
     scene.follow("advent", total=40, done=1)
