@@ -43,8 +43,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 MAX_LISTED = 10
-# Spark's own defaults let a record that it cannot read be one of nulls, cut fields that are too many, and keep the
-# marks of a text with a doubled one (Spark SQL guide, "CSV Files" and "JSON Files").
+# Spark's own defaults let a record that it cannot read be one of nulls, cut fields that are too many, keep the marks of
+# a text with a doubled one, and take the columns of each file by their place, whatever its first line names (Spark SQL
+# guide, "CSV Files" and "JSON Files").
 READER_OPTIONS = {
     "csv": {
         # Text as it is: an inferred type would make 7 of the id 007, and change with one more row.
@@ -55,10 +56,11 @@ READER_OPTIONS = {
         "mode": "FAILFAST",
         # Else only the selected fields are counted.
         "columnPruning": "false",
+        "enforceSchema": "false",
     },
     "json": {"mode": "FAILFAST"},
 }
-UNREADABLE = ("MALFORMED_RECORD", "TextParsingException")
+UNREADABLE = ("MALFORMED_RECORD", "TextParsingException", "in CSV header", "CSV header does not")
 CAUSE = re.compile(r"^(?:Caused by: |: )[\w.$]+: (.+)$", re.MULTILINE)
 ORDER = "order_"
 NO_ORDER = "none; a table of several files has no order within a group: name one with --order-by"
@@ -192,9 +194,10 @@ def _readable() -> Iterator[None]:
         causes = CAUSE.findall(report) or report.splitlines()
         problem = (
             f"{' '.join(dict.fromkeys((causes[0], causes[-1])))}: the record has another number of fields than the "
-            "first line, or a text that does not fit. For line breaks in fields of CSV give --reader-option "
-            "multiLine=true, for a file in which Spark wrote the quotation marks --reader-option 'escape=\\', and to "
-            "send nulls in place of what cannot be read --reader-option mode=PERMISSIVE"
+            "first line, a text that does not fit, or the file other columns than the first file or --schema. For line "
+            "breaks in fields of CSV give --reader-option multiLine=true, for a file in which Spark wrote the "
+            "quotation marks --reader-option 'escape=\\', to take columns by their place --reader-option "
+            "enforceSchema=true, and to send nulls in place of what cannot be read --reader-option mode=PERMISSIVE"
         )
         raise ConfigurationError([problem], source="table to send") from error
 

@@ -155,6 +155,28 @@ def test_a_record_that_spark_cannot_read_sends_nothing(do, lanes, tmp_path, file
     assert lanes.waiting() == 0
 
 
+@pytest.mark.parametrize(
+    ("second", "more"),
+    [
+        ("amount,id\n7,2\n", []),
+        ("2,7\n3,8\n", []),
+        ("id,amount\n2,7\n", ["--schema", "amount STRING, id STRING"]),
+        ("id,amount,currency\n2,7,EUR\n", []),
+    ],
+    ids=["another order", "no names", "schema in another order", "more columns"],
+)
+def test_files_of_csv_with_other_columns_send_nothing(do, lanes, tmp_path, second, more):
+    """Ids would be amounts, or the first record would be lost as a line of names."""
+    folder = tmp_path / "payments"
+    folder.mkdir()
+    (folder / "a.csv").write_text("id,amount\n1,5\n")
+    (folder / "b.csv").write_text(second)
+
+    with pytest.raises(ConfigurationError, match=r"CSV header.*enforceSchema=true"):
+        do("--table", str(folder), "--format", "csv", "--id", "id", *more)
+    assert lanes.waiting() == 0
+
+
 def test_a_text_that_does_not_fit_the_schema_sends_nothing(do, lanes, tmp_path):
     """An amount would be null; the reader can be told to allow that."""
     path = tmp_path / "amounts.csv"
