@@ -1,6 +1,5 @@
 """The lanes and settings that a `lanes.toml` describes."""
 
-import json
 from datetime import timedelta
 
 import pytest
@@ -10,8 +9,6 @@ from hypothesis import strategies as st
 from lanes.config import EngineName, Lane, LanesConfig, Policy
 from lanes.errors import ConfigurationError
 
-THREE = {"lanes": [{"name": "HIGH", "threshold": 50}, {"name": "MEDIUM", "threshold": 0}, {"name": "MAIN"}]}
-
 
 def test_a_file_without_lanes_has_high_medium_and_main():
     """The default lanes serve who configures nothing."""
@@ -19,35 +16,6 @@ def test_a_file_without_lanes_has_high_medium_and_main():
 
     assert [(x.name, x.threshold) for x in config.lanes] == [("HIGH", 50), ("MEDIUM", 0), ("MAIN", None)]
     assert LanesConfig() == config
-
-
-@pytest.mark.parametrize(
-    ("priority", "lane"),
-    [(1000, "HIGH"), (50, "HIGH"), (49, "MEDIUM"), (0, "MEDIUM"), (-1, "MAIN"), (-(10**12), "MAIN")],
-)
-def test_a_priority_enters_the_highest_lane_whose_threshold_it_reaches(priority, lane):
-    """A threshold belongs to its lane; one below it does not."""
-    assert lane == LanesConfig.from_dict(THREE).lane_for(priority).name
-
-
-def test_switched_off_sends_everything_to_the_last_lane_and_never_yields():
-    """`enabled = false` takes priority away without taking lanes away."""
-    config = LanesConfig.from_dict({**THREE, "enabled": False})
-
-    assert {"MAIN"} == {config.lane_for(priority).name for priority in (-100, 0, 100)}
-    assert {()} == {config.lanes_above(lane) for lane in config.lanes}
-
-
-@pytest.mark.parametrize("count", [1, 2, 3, 7])
-def test_any_number_of_lanes_works_the_same(count):
-    """Lanes are data; none has a part of its own in the code."""
-    lanes = [{"name": f"L{place}", "threshold": -place} for place in range(count - 1)] + [{"name": "REST"}]
-
-    config = LanesConfig.from_dict({"lanes": lanes})
-
-    assert list(range(count)) == [lane.position for lane in config.lanes]
-    assert config.lanes[:-1] == config.lanes_above(config.last_lane)
-    assert [lane["name"] for lane in lanes] == [config.lane_for(-place).name for place in range(count)]
 
 
 def test_outranks_follows_the_order_of_the_file():
@@ -64,13 +32,6 @@ def test_asking_for_a_lane_that_is_not_there_names_those_that_are():
     """The error helps the one who mistyped."""
     with pytest.raises(KeyError, match="HIGH, MEDIUM, MAIN"):
         LanesConfig().lane("LOW")
-
-
-def test_visibility_follows_the_function_timeout_unless_set():
-    """Six times the function's timeout, for every lane."""
-    config = LanesConfig.from_dict({"consumer": {"function_timeout": "10s"}})
-
-    assert {timedelta(minutes=1)} == {lane.visibility_timeout for lane in config.lanes}
 
 
 @pytest.mark.parametrize(("slots", "maximum"), [(1, 2), (9, 9), (10, 10)])
@@ -153,26 +114,6 @@ def test_slots_are_started_by_mappings_unless_the_file_has_another_engine():
     assert consumer.engine is EngineName.MAPPINGS
     assert (pulling.policy, pulling.linger) == (Policy.STRICT, timedelta(seconds=1))
     assert (pulling.max_rate, pulling.max_rates) == (None, {})
-
-
-@pytest.mark.parametrize("brief", [False, True])
-@pytest.mark.parametrize(
-    ("consumer", "lanes"),
-    [
-        ({}, [{"name": "A"}]),
-        ({"engine": "pull"}, [{"name": "A"}]),
-        ({"engine": "pull", "linger": 0}, [{"name": "A"}]),
-        ({"engine": "pull", "max_rate": "50/s"}, [{"name": "A"}]),
-        ({"engine": "pull", "policy": "weighted"}, [{"name": "A"}]),
-        (PULL, WEIGHTED),
-    ],
-    ids=str,
-)
-def test_the_settings_of_every_engine_read_back_as_they_were(consumer, lanes, brief):
-    """Keys that reading would refuse are not written."""
-    config = LanesConfig.from_dict({"consumer": consumer, "lanes": lanes})
-
-    assert config == LanesConfig.from_dict(json.loads(json.dumps(config.to_dict(brief=brief))))
 
 
 def test_a_brief_document_has_no_word_of_the_usual_engine():

@@ -67,13 +67,6 @@ def test_a_stage_goes_over_the_general_settings(path):
     assert config.stage == "demo"
 
 
-def test_a_resolved_stage_keeps_its_name(path):
-    """A deployment knows which stage it was made for."""
-    config = LanesConfig.load(path, stage="demo")
-
-    assert config == LanesConfig.from_dict(config.to_dict())
-
-
 def test_an_unknown_stage_names_the_nearest(path):
     """A mistyped stage does not fall back to the general settings."""
     with pytest.raises(ConfigurationError, match="did you mean 'demo'"):

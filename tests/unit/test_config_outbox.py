@@ -17,17 +17,6 @@ def test_without_the_table_there_are_the_defaults_and_no_outbox():
     assert "outbox" not in config.to_dict()
 
 
-def test_settings_survive_their_way_through_a_document():
-    """Durations, numbers and the windows of lanes."""
-    config = LanesConfig.from_dict(
-        {"outbox": {"enabled": True, "lock": "90s", "retry_jitter": 0, "lane_window": {"MAIN": 7}}}
-    )
-
-    assert config.outbox.lock == timedelta(seconds=90)
-    assert config.outbox.lane_window == {"MAIN": 7}
-    assert LanesConfig.from_dict(config.to_dict()) == config
-
-
 def test_a_stage_goes_over_the_general_settings():
     """Key by key."""
     raw = {"outbox": {"batch": 5, "tick": 2}, "stages": {"test": {"outbox": {"enabled": True, "batch": 6}}}}

@@ -1,6 +1,5 @@
 """The document that says where the lanes of a deployment are."""
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -55,14 +54,6 @@ def test_a_deployment_reads_back_as_it_was_written(raw):
     assert deployment == Deployment.from_env({"LANES_DEPLOYMENT": deployment.to_json()})
 
 
-def test_a_stage_is_kept():
-    """A deployment knows which stage it was made for, and how its lanes were changed."""
-    raw = {"stages": {"test": {"consumer": {"function_timeout": 10}}}}
-    deployment = make_deployment(LanesConfig.from_dict(raw, stage="test"))
-
-    assert deployment == Deployment.from_json(deployment.to_json())
-
-
 def test_seven_lanes_fit_into_the_environment_of_a_function():
     """A function's variables hold 4 KB in all, as does a standard parameter: most of it is addresses."""
     lanes = [{"name": f"LANE{place}", "threshold": -place, "max_wait": "15m"} for place in range(7)]
@@ -85,12 +76,6 @@ def test_a_lane_is_found_by_any_form_of_its_queues_address(address):
     assert make_deployment().lane_of_queue(address).name == "MAIN"
 
 
-def test_a_strange_queue_is_no_lane():
-    """A dead-letter queue is none of the lanes either."""
-    with pytest.raises(ConfigurationError, match="not a lane of this deployment"):
-        make_deployment().lane_of_queue(URL.format("MAIN", "DDDDDDDDDDDD"))
-
-
 @pytest.mark.parametrize(
     "address",
     [
@@ -107,21 +92,6 @@ def test_the_bell_is_found_by_any_form_of_its_address(address):
     assert not replace(deployment, bell=None).is_bell(address)
     with pytest.raises(ConfigurationError):
         deployment.lane_of_queue(address)
-
-
-def test_a_lane_is_no_bell():
-    """Nor is its dead-letter queue."""
-    deployment = make_deployment()
-
-    queues = deployment.queues["MAIN"]
-    assert not any(deployment.is_bell(url) for url in (queues.url, queues.dead_letter_url))
-
-
-def test_the_mapped_engine_needs_no_bell():
-    """A stack may keep its bell while it has mappings again, so it may have one."""
-    silent = replace(make_deployment(), bell=None)
-
-    assert silent == Deployment.from_json(silent.to_json())
 
 
 def test_the_pull_engine_needs_a_bell():
@@ -156,11 +126,3 @@ def test_a_document_that_is_incomplete_says_what_is_missing(text, problem):
     """All of it at once, as for the configuration."""
     with pytest.raises(ConfigurationError, match=problem):
         Deployment.from_json(text)
-
-
-def test_the_document_is_plain_json():
-    """Producers in other languages read it too."""
-    document = json.loads(make_deployment().to_json())
-
-    assert {"version", "config", "queues", "table", "bell"} == set(document)
-    assert {"url", "dead_letter_url"} == set(document["queues"]["HIGH"])

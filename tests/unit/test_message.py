@@ -70,14 +70,6 @@ def test_a_body_has_only_characters_that_sqs_takes(text):
     assert json.loads(body)["data"] == text
 
 
-def test_a_lone_surrogate_survives():
-    """JSON may hold what no encoding can."""
-    body = Message(kind="k", data="\ud800").to_body()
-
-    assert Message.from_body(body).data == "\ud800"
-    assert body.isascii()
-
-
 def test_letters_beyond_ascii_are_not_escaped():
     """Escaped they would count six bytes each."""
     assert "größe" in Message(kind="k", data="größe").to_body()
@@ -153,30 +145,6 @@ def test_a_message_that_breaks_a_rule_is_refused(fields, problem):
     """The error names the field and what is allowed."""
     with pytest.raises(InvalidMessageError, match=problem):
         Message(**{"kind": "k", **fields}).to_body()
-
-
-def test_all_broken_rules_are_named_at_once():
-    """One look is enough to mend the message."""
-    with pytest.raises(InvalidMessageError) as caught:
-        Message(kind="", group="", deduplication_id="", id="").to_body()
-
-    assert len(caught.value.problems) == 4
-
-
-def test_a_message_without_a_group_is_its_own_group():
-    """So it waits for nobody, and the same id is deduplicated within its group."""
-    message = Message(kind="k", id="order-7")
-
-    assert message.message_group_id == "lanes#k#order-7"
-    assert message.message_deduplication_id == "lanes#k#order-7"
-
-
-def test_given_group_and_deduplication_id_stay_as_they_are():
-    """Derived is only what was left out."""
-    message = Message(kind="k", id="order-7", group="customer-1", deduplication_id="once")
-
-    assert message.message_group_id == "customer-1"
-    assert message.message_deduplication_id == "once"
 
 
 def test_a_member_of_an_enum_is_its_text():
@@ -258,14 +226,6 @@ def test_the_name_of_a_program_is_that_of_its_file(monkeypatch, file, source):
     monkeypatch.setattr("sys.argv", [file])
 
     assert program_source() == source
-
-
-def test_new_messages_have_new_ids_and_a_time():
-    """Two sends are two events unless told otherwise."""
-    first, second = Message(kind="k"), Message(kind="k")
-
-    assert first.id != second.id
-    assert first.time.tzinfo is UTC
 
 
 @pytest.mark.parametrize(

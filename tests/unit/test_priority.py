@@ -7,7 +7,6 @@ import threading
 
 import pytest
 
-from lanes.config import LanesConfig
 from lanes.errors import ConfigurationError
 from lanes.message import Message
 from lanes.priority import (
@@ -15,7 +14,6 @@ from lanes.priority import (
     PriorityRules,
     current_priority,
     processing_priority,
-    resolve_priority,
 )
 
 MESSAGE = Message(kind="order.placed", data={"amount": 70})
@@ -27,15 +25,6 @@ MESSAGE = Message(kind="order.placed", data={"amount": 70})
 def test_five_priorities_have_names(name, value):
     """The names are words for numbers."""
     assert Priority[name] == value
-
-
-def test_a_block_sets_the_priority_and_ends():
-    """Outside of any block there is none."""
-    with processing_priority(Priority.LOW) as level:
-        assert level == -50
-        assert current_priority() == -50
-
-    assert current_priority() is None
 
 
 def test_the_innermost_block_wins_and_the_outer_one_is_restored():
@@ -52,38 +41,11 @@ def test_the_innermost_block_wins_and_the_outer_one_is_restored():
     assert seen == [100, 0, 100, -50]
 
 
-def test_an_exception_restores_the_priority():
-    """A block that fails leaves nothing behind."""
-    with processing_priority(Priority.HIGH):
-        with pytest.raises(ValueError, match="inside"), processing_priority(Priority.LOW):
-            raise ValueError("inside")
-
-        assert current_priority() == Priority.HIGH
-
-
-@pytest.mark.parametrize("level", [-7, 0, 33, 10**9, -(10**9)])
-def test_any_int_is_a_priority(level):
-    """Numbers between and beyond the names."""
-    with processing_priority(level):
-        assert resolve_priority(None, MESSAGE) == level
-
-
 @pytest.mark.parametrize("level", [True, "50", None, 1.0])
 def test_nothing_else_is_a_priority(level):
     """A bool is an int to Python and no priority to us."""
     with pytest.raises(TypeError, match="must be an int"):
         processing_priority(level)
-
-
-def test_threads_start_without_a_block():
-    """A block of one thread is none of another's business."""
-    seen = []
-    with processing_priority(Priority.LOW):
-        thread = threading.Thread(target=lambda: seen.append(current_priority()))
-        thread.start()
-        thread.join()
-
-    assert seen == [None]
 
 
 def test_threads_do_not_see_each_others_blocks():
@@ -241,29 +203,6 @@ def test_a_decorator_without_its_level_is_explained():
             pass
 
 
-def test_the_explicit_priority_goes_before_everything():
-    """Also where it is zero or less urgent."""
-    rules = PriorityRules({"order.placed": 70})
-    with processing_priority(Priority.CRITICAL):
-        assert resolve_priority(0, MESSAGE, rules) == 0
-        assert resolve_priority(-50, MESSAGE, rules) == -50
-
-
-def test_the_block_goes_before_the_rule_of_the_kind():
-    """Also a block of level zero."""
-    rules = PriorityRules({"order.placed": 70})
-    with processing_priority(0):
-        assert resolve_priority(None, MESSAGE, rules) == 0
-
-    assert resolve_priority(None, MESSAGE, rules) == 70
-
-
-def test_normal_is_what_is_left():
-    """No explicit priority, no block, no rule."""
-    assert resolve_priority(None, MESSAGE) == 0
-    assert resolve_priority(None, MESSAGE, PriorityRules({"other": 5})) == 0
-
-
 def test_the_largest_rule_of_a_kind_applies():
     """Numbers and functions side by side; a function may have nothing to say."""
     rules = PriorityRules({"order.placed": [-100, lambda message: -message.data["amount"], lambda _: None]})
@@ -274,12 +213,6 @@ def test_the_largest_rule_of_a_kind_applies():
 
     assert rules.priority_of(MESSAGE) == 5
     assert rules.priority_of(Message(kind="other")) is None
-
-
-def test_a_rule_of_zero_or_below_counts():
-    """Zero is an answer and not its absence."""
-    assert PriorityRules({"order.placed": -100}).priority_of(MESSAGE) == -100
-    assert PriorityRules({"order.placed": [0, lambda _: None]}).priority_of(MESSAGE) == 0
 
 
 @pytest.mark.parametrize("rule", ["high", True, None, 1.5])
@@ -294,12 +227,3 @@ def test_a_function_that_gives_no_int_is_named(answer):
     """The error names the kind."""
     with pytest.raises(ConfigurationError, match=r"order\.placed"):
         PriorityRules({"order.placed": lambda _: answer}).priority_of(MESSAGE)
-
-
-def test_one_below_a_threshold_is_the_next_lane():
-    """Priority and lane meet at the threshold."""
-    config = LanesConfig()
-
-    assert config.lane_for(Priority.HIGH).name == "HIGH"
-    assert config.lane_for(Priority.HIGH - 1).name == "MEDIUM"
-    assert config.lane_for(Priority.NORMAL - 1).name == "MAIN"

@@ -23,10 +23,6 @@ def verdict(answer, *, function_error=None, reports_failures=True):
     return judge(payload, message_ids=IDS, function_error=function_error, reports_failures=reports_failures)
 
 
-def reporting(*identifiers):
-    return {"batchItemFailures": [{"itemIdentifier": one} for one in identifiers]}
-
-
 @pytest.mark.parametrize(
     "answer",
     [b"", b" ", b"null", b"{}", {"batchItemFailures": []}, {"batchItemFailures": None}, {"statusCode": 200}],
@@ -35,14 +31,6 @@ def test_an_empty_or_null_answer_is_success(answer):
     """Nothing reported means that every message is deleted."""
     assert verdict(answer).outcome is BatchOutcome.SUCCEEDED
     assert not verdict(answer).failed_ids
-
-
-def test_reported_messages_stay_and_the_others_are_deleted():
-    """A partial batch response keeps exactly its ids."""
-    found = verdict(reporting("m2", "m3"))
-
-    assert found.outcome is BatchOutcome.PARTIAL
-    assert found.failed_ids == {"m2", "m3"}
 
 
 @pytest.mark.parametrize(
@@ -70,26 +58,6 @@ def test_an_unusable_answer_fails_the_whole_batch(answer):
     assert found.outcome is BatchOutcome.FAILED
     assert found.failed_ids == set(IDS)
     assert found.reason
-
-
-def test_a_function_error_fails_the_whole_batch_despite_its_answer():
-    """An exception or a timeout deletes nothing."""
-    assert verdict({"batchItemFailures": []}, function_error="Unhandled").failed_ids == set(IDS)
-
-
-def test_without_report_batch_item_failures_every_return_is_success():
-    """The answer is not read."""
-    assert verdict(reporting("m1"), reports_failures=False).outcome is BatchOutcome.SUCCEEDED
-    assert verdict(b"{not json", reports_failures=False).outcome is BatchOutcome.SUCCEEDED
-
-
-@given(st.lists(st.sampled_from(IDS)))
-def test_ids_of_the_batch_are_kept_in_every_order_and_number(identifiers):
-    """A repeated id counts once."""
-    found = verdict(reporting(*identifiers))
-
-    assert found.failed_ids == set(identifiers)
-    assert found.outcome is (BatchOutcome.PARTIAL if identifiers else BatchOutcome.SUCCEEDED)
 
 
 @given(JSON)

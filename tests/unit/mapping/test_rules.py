@@ -8,8 +8,7 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanes.mapping.answer import failed, read_answer
-from lanes.mapping.rules import MappingRules, handled, is_expired
+from lanes.mapping.rules import MappingRules, is_expired
 from lanes.mapping.settings import DEFAULT_CONCURRENCY, MappingSettings
 from lanes.mapping.undocumented import Scaling, ThrottleBackoff
 from lanes.testing.clock import FakeClock
@@ -95,15 +94,6 @@ def test_a_mapping_scales_to_its_maximum_concurrency():
 
     assert rules.concurrency == 3
     assert not rules.can_scale
-
-
-def test_only_handled_messages_are_deleted():
-    """Reported ones stay, and all of a failed batch."""
-    messages = [Message("m1"), Message("m2")]
-    partial = read_answer({"batchItemFailures": [{"itemIdentifier": "m1"}]}, message_ids=["m1", "m2"])
-
-    assert handled(messages, partial) == [Message("m2")]
-    assert handled(messages, failed(["m1", "m2"], "timeout")) == []
 
 
 @given(
