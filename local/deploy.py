@@ -105,7 +105,7 @@ def _deploy_arguments(app: CdkApp) -> list[str]:
     """
     Return the arguments of `cdk` that deploy `app`.
 
-    `--method=direct` spares the calls of a change set, and a creation that fails leaves nothing.
+    A change set would work too; `--method=direct` spares its calls, and a creation that fails leaves nothing.
     """
     # Without a question, since nothing is charged here.
     fixed = ["--method=direct", "--require-approval", "never", "--no-notices", "--no-version-reporting"]

@@ -1,8 +1,8 @@
 """
 CloudFormation as a real `cdk deploy` needs it, corrected over moto.
 
-Owns stacks, parameters and templates, and the types that moto does not know; `resources` corrects how known resources
-are created, updated and deleted. Change sets stay moto's: a deploy here uses none.
+Owns stacks, change sets, parameters and templates, and the types that moto does not know; `resources`
+corrects how known resources are created, updated and deleted.
 """
 
 from collections.abc import Callable
@@ -13,12 +13,14 @@ import moto.cloudformation.models as stacks
 import moto.cloudformation.utils as templates
 from moto.cloudformation import parsing, responses
 from moto.cloudformation.exceptions import CloudFormationError, ValidationError
+from moto.core.responses import ActionResult, EmptyResult
 from moto.s3.models import s3_backends
 
 from . import mappings, resources
 from .models import RecordedResource
 from .moto_version import check_moto_version
 
+_REVIEW = "REVIEW_IN_PROGRESS"
 _installed: list[bool] = []
 
 
@@ -41,7 +43,7 @@ def install() -> None:
     _keep_what_a_deletion_policy_retains()
     _delete_after_everything_else()
     _resolve_previous_parameter_values()
-    _publish_exports_of_updates()
+    _complete_change_sets()
     _fail_fast()
     mappings.install()
     resources.install()
@@ -239,19 +241,107 @@ def _resolve_previous_parameter_values() -> None:
     stacks.Stack.stack_parameters = property(values)
 
 
-def _publish_exports_of_updates() -> None:
-    """Exports follow each change of a stack; moto publishes them at CreateStack alone."""
+def _complete_change_sets() -> None:
+    """Give a stack that a change set made or changed its template, parameters, outputs and exports."""
+
+    def apply(change_set: Any) -> None:
+        stack = change_set.stack
+        stack.template = change_set.template
+        stack._parse_template()  # noqa: SLF001
+        stack.resource_map.tags.update(change_set.tags or {})
+        stack.resource_map.update(stack.template_dict, change_set.parameters)
+        stack.parameters = change_set.parameters
+        stack.description = stack.template_dict.get("Description")
+        stack.output_map = stack._create_output_map()  # noqa: SLF001
+
+    create = stacks.CloudFormationBackend.create_change_set
+    execute = stacks.CloudFormationBackend.execute_change_set
     update = stacks.CloudFormationBackend.update_stack
+
+    def create_change_set(backend: Any, stack_name: str, *args: Any, **kw: Any) -> Any:
+        if kw.get("change_set_type") == "CREATE":
+            _forget_stacks_in_review(backend, stack_name)
+        return create(backend, stack_name, *args, **kw)
+
+    def execute_change_set(backend: Any, change_set_name: str, stack_name: str | None = None) -> None:
+        change_set = _change_set(backend, change_set_name, stack_name)
+        execute(backend, change_set.change_set_id, stack_name)
+        _publish_exports(backend, change_set.stack)
 
     def update_stack(backend: Any, *args: Any, **kw: Any) -> Any:
         stack = update(backend, *args, **kw)
-        for name, export in list(backend.exports.items()):
-            if export.exporting_stack_id == stack.stack_id:
-                del backend.exports[name]
-        backend.exports.update({export.name: export for export in stack.exports})
+        _publish_exports(backend, stack)
         return stack
 
     stacks.CloudFormationBackend.update_stack = update_stack
+    stacks.ChangeSet.apply = apply
+    stacks.CloudFormationBackend.create_change_set = create_change_set
+    stacks.CloudFormationBackend.execute_change_set = execute_change_set
+    _name_change_sets_within_their_stack()
+
+
+class _ChangeSetNotFoundError(CloudFormationError):  # type: ignore[misc]
+    """The code by which the CDK CLI knows that an old change set is gone."""
+
+    code = "ChangeSetNotFound"
+
+
+def _name_change_sets_within_their_stack() -> None:
+    """
+    Find and delete change sets by stack and name, and say so when there is none.
+
+    The CDK CLI gives the change set of every stack the same name; moto looks at the name alone.
+    """
+
+    def describe(response: Any) -> ActionResult:
+        backend = response.cloudformation_backend
+        return ActionResult(_change_set(backend, *_names(response)))
+
+    def delete(response: Any) -> EmptyResult:
+        backend = response.cloudformation_backend
+        # AWS: deleting a change set that does not exist succeeds (DeleteChangeSet, API reference).
+        for change_set in _change_sets(backend, *_names(response)):
+            del backend.change_sets[change_set.change_set_id]
+        return EmptyResult()
+
+    responses.CloudFormationResponse.describe_change_set = describe
+    responses.CloudFormationResponse.delete_change_set = delete
+
+
+def _names(response: Any) -> tuple[str, str | None]:
+    return response._get_param("ChangeSetName"), response._get_param("StackName")  # noqa: SLF001
+
+
+def _change_set(backend: Any, name: str, stack_name: str | None) -> Any:
+    found = _change_sets(backend, name, stack_name)
+    if not found:
+        raise _ChangeSetNotFoundError(f"ChangeSet [{name}] does not exist")
+    return found[0]
+
+
+def _publish_exports(backend: Any, stack: Any) -> None:
+    """Exports follow each change of a stack; moto publishes them at CreateStack alone."""
+    for name, export in list(backend.exports.items()):
+        if export.exporting_stack_id == stack.stack_id:
+            del backend.exports[name]
+    backend.exports.update({export.name: export for export in stack.exports})
+
+
+def _change_sets(backend: Any, name: str, stack_name: str | None) -> list[Any]:
+    """Change sets of that name or id, the newest first."""
+    return [
+        one
+        for identifier, one in reversed(list(backend.change_sets.items()))
+        if name in {identifier, one.change_set_name}
+        and (stack_name is None or stack_name in {one.stack_name, one.stack_id})
+    ]
+
+
+def _forget_stacks_in_review(backend: Any, stack_name: str) -> None:
+    """A change set that was never run leaves a stack in review; the next one must not make a twin."""
+    for stack_id, stack in list(backend.stacks.items()):
+        if stack.name == stack_name and stack.status == _REVIEW:
+            del backend.stacks[stack_id]
 
 
 def _fail_fast() -> None:
@@ -262,7 +352,7 @@ def _fail_fast() -> None:
     could not be created is removed, as a rolled back one once it is deleted.
     """
     backend = stacks.CloudFormationBackend
-    for name in ("create_stack", "update_stack"):
+    for name in ("create_stack", "update_stack", "execute_change_set"):
         setattr(backend, name, _with_a_reason(getattr(backend, name), forget=name == "create_stack"))
 
 

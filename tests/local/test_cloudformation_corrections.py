@@ -407,6 +407,40 @@ def test_an_update_of_a_table_keeps_its_items(stack):
     assert expiry == {"TimeToLiveStatus": "ENABLED", "AttributeName": "expires_at"}
 
 
+def test_a_change_set_creates_and_updates_with_outputs(stack):
+    """The default method of the CDK works too, twice in a row."""
+    for timeout in (77, 88):
+        resources = {"Queue": _queue(VisibilityTimeout=timeout)}
+        body = _template(resources, {"Arn": {"Fn::GetAtt": ["Queue", "Arn"]}})
+        kind = "CREATE" if timeout == 77 else "UPDATE"
+        stack.cloudformation.delete_change_set(StackName=STACK, ChangeSetName="change")
+        stack.cloudformation.create_change_set(
+            StackName=STACK, ChangeSetName="change", TemplateBody=body, ChangeSetType=kind
+        )
+        stack.cloudformation.execute_change_set(StackName=STACK, ChangeSetName="change")
+
+        assert stack.queue_attributes()["VisibilityTimeout"] == str(timeout)
+        assert stack.outputs()["Arn"].endswith(".fifo")
+
+
+def test_change_sets_of_two_stacks_may_have_the_same_name(stack):
+    """The CDK gives every stack's change set one name: deleting one must not touch the other."""
+    for name in (STACK, "other"):
+        stack.cloudformation.create_change_set(
+            StackName=name,
+            ChangeSetName="change",
+            TemplateBody=_template({"Queue": _queue()}),
+            ChangeSetType="CREATE",
+        )
+
+    stack.cloudformation.delete_change_set(StackName="other", ChangeSetName="change")
+
+    described = stack.cloudformation.describe_change_set(StackName=STACK, ChangeSetName="change")
+    assert described["StackName"] == STACK
+    with pytest.raises(stack.cloudformation.exceptions.ChangeSetNotFoundException):
+        stack.cloudformation.describe_change_set(StackName="other", ChangeSetName="change")
+
+
 def test_previous_values_of_defaulted_parameters_are_found(stack):
     """UsePreviousValue works for a parameter that was never passed, also for one that names another."""
     stack.client("ssm").put_parameter(Name="/version", Value="30", Type="String", Overwrite=True)
@@ -422,9 +456,14 @@ def test_previous_values_of_defaulted_parameters_are_found(stack):
         TemplateBody=_template({**resources, "Other": _queue()}, None, parameters),
         Parameters=previous,
     )
-    stack.cloudformation.update_stack(
-        StackName=STACK, TemplateBody=_template(resources, None, parameters), Parameters=previous
+    stack.cloudformation.create_change_set(
+        StackName=STACK,
+        ChangeSetName="change",
+        TemplateBody=_template(resources, None, parameters),
+        ChangeSetType="UPDATE",
+        Parameters=previous,
     )
+    stack.cloudformation.execute_change_set(StackName=STACK, ChangeSetName="change")
 
     assert stack.queue_attributes()["VisibilityTimeout"] == "77"
 
