@@ -60,6 +60,11 @@ def test_an_unusable_answer_fails_the_whole_batch(answer):
     assert found.reason
 
 
+def test_a_function_error_fails_the_whole_batch_despite_its_answer():
+    """An exception or a timeout deletes nothing."""
+    assert verdict({"batchItemFailures": []}, function_error="Unhandled").failed_ids == set(IDS)
+
+
 @given(JSON)
 def test_every_answer_deletes_either_nothing_or_all_but_its_ids(answer):
     """No JSON raises, and none keeps a message of another batch."""

@@ -1,5 +1,6 @@
 """The events of a receive: order, size, and groups that failed."""
 
+import json
 from typing import NamedTuple
 
 from hypothesis import given, settings
@@ -33,6 +34,18 @@ def large(number, group="g"):
 
 def ids(payload):
     return [message.message_id for message in payload.messages]
+
+
+def test_one_receive_is_one_event_with_its_groups_mixed_and_in_order():
+    """Ten messages of several groups travel together, in the order of the receive."""
+    received = [Message(f"m{number}", f"g{number % 3}") for number in range(10)]
+
+    (payload,) = payloads(received, record_of)
+
+    records = json.loads(payload.event)["Records"]
+    assert (
+        [record["messageId"] for record in records] == ids(payload) == [f"m{number}" for number in range(10)]
+    )
 
 
 def test_later_events_leave_out_the_groups_that_failed():
