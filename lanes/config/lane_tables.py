@@ -33,6 +33,9 @@ DEAD_LETTER = "deadletter"
 # AWS: a visibility timeout is at most 12 hours (SQSDeveloperGuide/sqs-visibility-timeout).
 LONGEST_VISIBILITY = timedelta(hours=12)
 
+# AWS: 2 to 1,000 (lambda/latest/api/API_ScalingConfig).
+LOWEST_CONCURRENCY, HIGHEST_CONCURRENCY = 2, 1000
+
 # Weights of one configuration are relative to each other; with more than this between them a lane starves.
 LOWEST_WEIGHT, HIGHEST_WEIGHT = 0.01, 100.0
 
@@ -48,8 +51,9 @@ READERS: Mapping[str, Reader] = {
     "batch_size": partial(ConfigTable.integer, minimum=1, maximum=LARGEST_BATCH),
     "visibility_timeout": partial(ConfigTable.duration, maximum=LONGEST_VISIBILITY, whole_seconds=True),
     "max_wait": partial(ConfigTable.optional, read=ConfigTable.duration, minimum=SECOND),
-    # AWS: 2 to 1,000 (lambda/latest/api/API_ScalingConfig).
-    "maximum_concurrency": partial(ConfigTable.integer, minimum=2, maximum=1000),
+    "maximum_concurrency": partial(
+        ConfigTable.integer, minimum=LOWEST_CONCURRENCY, maximum=HIGHEST_CONCURRENCY
+    ),
     "weight": partial(ConfigTable.number, minimum=LOWEST_WEIGHT, maximum=HIGHEST_WEIGHT),
     "tenant_share": partial(ConfigTable.optional, read=ConfigTable.number, minimum=0.01, maximum=1.0),
     "closing": ConfigTable.boolean,
@@ -161,12 +165,11 @@ def _check_name(name: object, names: dict[str, str], table: ConfigTable) -> None
 def _lane(table: ConfigTable, consumer: ConsumerSettings) -> Lane:
     default = Lane(name="")
     needed = VISIBILITY_FACTOR * consumer.function_timeout
+    slots = max(LOWEST_CONCURRENCY, min(HIGHEST_CONCURRENCY, consumer.reserved_concurrency))
     delays = _yield_delays(table, consumer)
-    read = table.read(
-        READERS, default, visibility_timeout=needed, maximum_concurrency=_default_concurrency(consumer)
-    )
+    read = table.read(READERS, default, visibility_timeout=needed, maximum_concurrency=slots)
     lane = Lane(**read, name="", yield_delay_min=delays[0], yield_delay_max=delays[1])
-    if not consumer.is_weighted and table.has("weight"):
+    if table.has("weight") and not consumer.is_weighted:
         table.problem(
             'weight takes effect with engine = "pull" and policy = "weighted" only; '
             "remove it, or set both in [consumer]"
@@ -203,11 +206,6 @@ def _yield_delays(table: ConfigTable, consumer: ConsumerSettings) -> tuple[timed
     longest = table.duration("yield_delay_max", maximum, minimum=SECOND, maximum=LONGEST_VISIBILITY)
     minimum = min(minimum, longest)
     return table.duration("yield_delay_min", minimum, minimum=SECOND, maximum=LONGEST_VISIBILITY), longest
-
-
-def _default_concurrency(consumer: ConsumerSettings) -> int:
-    """Return the number of slots, within AWS's limits of 2 to 1,000 (Lambda API, ScalingConfig)."""
-    return max(2, min(1000, consumer.reserved_concurrency))
 
 
 def _compare_thresholds(lanes: list[Lane], problems: list[str]) -> None:

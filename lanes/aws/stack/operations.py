@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.aws.cloudwatch.figures import CloudWatchFigures
 from lanes.aws.cloudwatch.logs import LogCalls
-from lanes.aws.errors import aws_errors
 from lanes.aws.queues.adopted_queue import AdoptedQueueCalls, find_source
 from lanes.aws.queues.bell import sender_bell
 from lanes.aws.queues.dead_letter_queues import DeadLetterQueueCalls
@@ -115,7 +114,9 @@ class Operations:
     @cached_property
     def mappings(self) -> Mappings:
         """The event source mappings that serve the lanes."""
-        calls = MappingCalls(deployment=self.deployment, client=self._client("lambda"), sqs=self._sqs)
+        calls = MappingCalls(
+            deployment=self.deployment, client=self._clients.operations("lambda"), sqs=self._sqs
+        )
         if self.deployment.bell is None:
             return calls
         pauses = DynamoDBPauses(table=self.deployment.table, client=self._dynamodb)
@@ -133,7 +134,10 @@ class Operations:
     def audit(self) -> DynamoDBAuditTrail:
         """The audit trail."""
         return DynamoDBAuditTrail(
-            table=self.deployment.table, client=self._dynamodb, sts=self._client("sts"), user=self._user
+            table=self.deployment.table,
+            client=self._dynamodb,
+            sts=self._clients.operations("sts"),
+            user=self._user,
         )
 
     @cached_property
@@ -142,8 +146,8 @@ class Operations:
         return DeployedStateCalls(
             sqs=self._sqs,
             dynamodb=self._dynamodb,
-            functions=self._client("lambda"),
-            iam=self._client("iam"),
+            functions=self._clients.operations("lambda"),
+            iam=self._clients.operations("iam"),
             mappings=self.mappings,
             audit=self.audit,
             table=self.deployment.table,
@@ -166,7 +170,7 @@ class Operations:
 
     def logs(self, group: str | None = None) -> LogCalls:
         """Return the function's log, or another log group; without a group it raises the errors of `function`."""
-        return LogCalls(client=self._client("logs"), group=group or self.function().log_group)
+        return LogCalls(client=self._clients.operations("logs"), group=group or self.function().log_group)
 
     def tracer(self, logs: LogCalls, *, note: Callable[[str], None]) -> Tracer:
         """Return a tracer of messages; `note` receives a note about each source that could not be read."""
@@ -218,35 +222,26 @@ class Operations:
         if self.deployment.scheduler is None:
             problem = "this stack has no schedules; write [[schedules]] or scheduler = true in lanes.toml and deploy"
             raise ConfigurationError([problem], source=f"stack {self.stack_name}")
-        return SchedulerCalls(self.deployment.scheduler, self._client("scheduler"))
+        return SchedulerCalls(self.deployment.scheduler, self._clients.operations("scheduler"))
 
     # The metrics' dimension is this name, which you may set on the function.
     def service_name(self) -> str:
         """Return the service name in the function's metrics; the stack's name if the function can't be read."""
         try:
-            mappings = self.mappings.of_lane(self.deployment.config.last_lane.name)
-            function = self.state.function(mappings[0].function_arn) if mappings else None
+            return self.function().variables.get(SERVICE_VARIABLE, self.stack_name)
         # An operator without the right to read the function sees the figures of the default name.
-        except AwsError:
-            function = None
-        variables = function.variables if function is not None else {}
-        return variables.get(SERVICE_VARIABLE, self.stack_name)
+        except (AwsError, ConfigurationError):
+            return self.stack_name
 
     @cached_property
     def cloudwatch(self) -> Any:
         """The client of CloudWatch."""
-        return self._client("cloudwatch")
+        return self._clients.operations("cloudwatch")
 
     @cached_property
     def _sqs(self) -> SQSClient:
-        with aws_errors("Client"):
-            return self._clients.sqs()
+        return self._clients.sqs()
 
     @cached_property
     def _dynamodb(self) -> DynamoDBClient:
-        with aws_errors("Client"):
-            return self._clients.dynamodb()
-
-    def _client(self, service: str) -> Any:
-        with aws_errors("Client"):
-            return self._clients.operations(service)
+        return self._clients.dynamodb()
