@@ -108,6 +108,8 @@ NETS = {
             tests=(
                 *_units("pull_slot", "pull_looks", "pull_pace", "pull_policy", "pull_rates", "reserve"),
                 *SCHEDULING,
+                "tests/contract/test_c10_slots.py",
+                "tests/contract/test_c6_bounded_wait.py",
                 "tests/testing/test_bell.py",
                 "tests/simulation/test_pull_wake_ups.py",
                 "tests/consumer/test_fairness.py",
