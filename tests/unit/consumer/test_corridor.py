@@ -64,6 +64,7 @@ class FakeTurn:
         self.may_yield = may_yield
         self.ages = ages
         self.asked: list[str] = []
+        self.has_worked: list[bool] = []
         self.charged: list[float] = []
         self.closed: list[Outcomes] = []
         self.keep_invisible: Callable[[], Sequence[str]] = list
@@ -76,6 +77,7 @@ class FakeTurn:
     ) -> Proceed | Outcome:
         first = rest[0].message_id
         self.asked.append(first)
+        self.has_worked.append(has_worked)
         return Proceed(
             reserve=self if first in self.reserve else None, may_yield=self.may_yield, ages=self.ages
         )
@@ -199,6 +201,15 @@ def leave(context):
     context.checkpoint()
 
 
+def test_the_turn_learns_whether_its_batch_has_finished_a_record():
+    """Only then may records of this lane have run while a higher one waited."""
+    environment, turn = Environment(), FakeTurn()
+
+    environment.run(turn, "a1", "b1", "a2")
+
+    assert turn.has_worked == [False, True, True]
+
+
 def test_a_record_behind_one_that_stays_is_not_asked_about():
     """The other groups of the batch go on."""
     environment, turn = Environment(), FakeTurn()
@@ -225,6 +236,19 @@ def test_a_record_served_from_the_reserve_is_charged_with_its_time():
     environment.run(turn, "a1", "b1", "c1")
 
     assert turn.charged == [pytest.approx(0.1), pytest.approx(0.1)]
+
+
+def test_a_handler_leaves_at_its_checkpoint_and_the_rest_with_it():
+    """Its attempt does not count, and the turn's outcome names the lane with priority."""
+    environment, turn = Environment(), FakeTurn(leaves=HIGH)
+    environment.does["b1"] = leave
+
+    found = environment.run(turn, "a1", "b1", "c1")
+
+    assert environment.started == ["a1", "b1"]
+    assert endings(found) == {"a1": Ending.DONE, "b1": Ending.YIELDED, "c1": Ending.YIELDED}
+    assert {found[name].to for name in ("b1", "c1")} == {HIGH}
+    assert found["b1"].entry.attempts == 0
 
 
 def test_a_written_attempt_is_taken_back_at_a_checkpoint():

@@ -239,6 +239,29 @@ def test_a_heartbeat_returns_and_is_let_go_when_it_is_old():
     assert scenario.world.invoke(BELL, [old]) == set()
 
 
+def test_a_lane_with_a_low_maximum_concurrency_is_left_to_the_first_slots():
+    """The heartbeat's slot does not serve it, and rings for those that do."""
+    lanes = [{"name": "HIGH", "threshold": 50}, {"name": "MAIN", "maximum_concurrency": 2}]
+    scenario = scenario_with(lanes=lanes, reserved_concurrency=4)
+    scenario.send("MAIN", "low")
+    scenario.send("HIGH", "high")
+    world = scenario.world
+
+    def start(group):
+        world.bell.send("ring", group=group, deduplication_id=f"{group} {world.clock.now}")
+        received = [message for message in world.bell.receive(10) if message.group == group]
+        world.invoke(BELL, received[:1], consumer=scenario.environments[0])
+        world.clock.advance(60)
+
+    for group in ("slot-3", "slot-2", HEARTBEAT):
+        start(group)
+    assert scenario.done == ["high"]
+    assert {"slot-0", "slot-1"} <= set(rings(scenario))
+    world.clock.advance(60)
+    start("slot-1")
+    assert scenario.done == ["high", "low"]
+
+
 def test_a_slot_that_serves_some_lanes_proves_nothing_of_the_others():
     """An old ring is worth more than one look at them: a short poll may miss a message."""
     lanes = [{"name": "HIGH", "threshold": 50}, {"name": "MAIN", "maximum_concurrency": 2}]
