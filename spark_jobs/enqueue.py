@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 
 from lanes.errors import ConfigurationError, LanesError, MessageError
 
@@ -184,12 +184,15 @@ def run(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
 
 @contextmanager
 def _readable() -> Iterator[None]:
-    """Say which record Spark cannot read and what to do, instead of Java's trace."""
+    """Say which record, name or path Spark cannot read, instead of Java's trace."""
     try:
         yield
     except (Py4JJavaError, PySparkException) as error:
         report = str(error)
         if not any(sign in report for sign in UNREADABLE):
+            if isinstance(error, AnalysisException):
+                # Its further lines are the plan of the query.
+                raise ConfigurationError(report.strip().splitlines()[:1], source="table to send") from error
             raise
         causes = CAUSE.findall(report) or report.splitlines()
         problem = (

@@ -349,6 +349,26 @@ def test_names_without_values_are_refused(capsys, arguments, problem):
     assert problem in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--table", "{table}", "--id", "amont"], "`amont` cannot be resolved"),
+        (["--table", "{table}", "--select", "n amont +"], "Syntax error"),
+        (["--table", "{table}-of-yesterday"], "Path does not exist"),
+    ],
+)
+def test_a_name_that_spark_does_not_know_is_an_error_of_one_line(do, lanes, tmp_path, more, said):
+    """Without the plan of the query and Java's trace."""
+    file = tmp_path / "orders.csv"
+    file.write_text("n\n1\n")
+
+    with pytest.raises(ConfigurationError, match=said) as caught:
+        do(*(one.format(table=file) for one in more), "--format", "csv")
+
+    assert "\n" not in caught.value.problems[0]
+    assert lanes.waiting() == 0
+
+
 def test_a_folder_of_another_format_is_not_sent(do, lanes, tmp_path):
     """Its log says which rows are deleted; a query that names the folder is refused too."""
     folder = tmp_path / "orders" / "year=2026"
