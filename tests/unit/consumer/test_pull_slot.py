@@ -5,8 +5,11 @@ from datetime import timedelta
 import pytest
 
 from lanes.bell import HEARTBEAT, RETURN_EVERY
+from lanes.config import LanesConfig
 from lanes.consumer.engines.pull import ASKS_AGAIN, KEPT_ASIDE
+from lanes.consumer.engines.slot_time import SlotTime
 from lanes.consumer.outcome import receive_floor
+from lanes.consumer.records import Invocation
 from lanes.testing.bell import BELL
 from lanes.testing.pulled import InLine
 from tests.support.memory import Late, aws_error
@@ -51,6 +54,20 @@ class Answering(InLine):
 
     def wait(self, calls):
         calls[0].done = lambda: True
+
+
+def test_the_time_for_several_lanes_is_that_of_the_slowest():
+    """A record that can't end in time would be received for nothing."""
+    high, medium, main = LanesConfig.from_dict({}).lanes
+    needed = {"HIGH": 1.0, "MEDIUM": 2.0, "MAIN": 8.0}
+    invocation = Invocation.of(None, timeout=5.0, monotonic=lambda: 0.0)
+    time = SlotTime(invocation, clock=lambda: 0.0, needed=needed, whole=30.0)
+
+    assert time.has_time_for()
+    assert time.has_time_for(high, medium, after=3.0)
+    assert not time.is_over
+    assert not time.has_time_for(high, main)
+    assert time.is_over
 
 
 def test_a_slot_that_leaves_waits_for_the_polls_that_still_run():
