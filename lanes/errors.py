@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class _Portable(Exception):  # noqa: N818 - the base of signals too
-    """An exception that crosses processes, whatever its constructor takes."""
+    """An exception that crosses processes, with any arguments of its constructor."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Support pickling without the arguments of the constructor."""

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 MAX_LISTED = 10
 # Spark's own defaults let a record that it cannot read be one of nulls, cut fields that are too many, keep the marks of
-# a text with a doubled one, and take the columns of each file by their place, whatever its first line names (Spark SQL
+# a text with a doubled one, and take the columns of each file by their place, not by its first line (Spark SQL
 # guide, "CSV Files" and "JSON Files").
 READER_OPTIONS = {
     "csv": {
@@ -200,7 +200,7 @@ def _readable() -> Iterator[None]:
             "first line, a text that does not fit, or the file other columns than the first file or --schema. For line "
             "breaks in fields of CSV give --reader-option multiLine=true, for a file in which Spark wrote the "
             "quotation marks --reader-option 'escape=\\', to take columns by their place --reader-option "
-            "enforceSchema=true, and to send nulls in place of what cannot be read --reader-option mode=PERMISSIVE"
+            "enforceSchema=true, and to send nulls in place of unreadable values --reader-option mode=PERMISSIVE"
         )
         raise ConfigurationError([problem], source="table to send") from error
 

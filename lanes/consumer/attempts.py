@@ -305,7 +305,7 @@ class Attempts:
             done = _taken_back(attempt.entry)
             if not self._write(done, attempt.record, problem=Event.SUCCESS_NOT_NOTED):
                 self._write(done, attempt.record, problem=Event.SUCCESS_NOT_NOTED)
-        number = attempt.before.attempts + 1
+        number = attempt.number
         report.handled(self._telemetry, batch.lane, attempt.record, attempt.work, attempt=number, times=times)
         return DONE
 

@@ -146,6 +146,11 @@ class Attempt:
     before: Entry
     is_ahead: bool = False
 
+    @property
+    def number(self) -> int:
+        """1 for the first attempt."""
+        return self.before.attempts + 1
+
 
 class Caller:
     """Calls handlers, and tells the errors of each message from the end of the process and from yields."""
@@ -189,7 +194,7 @@ class Caller:
         if handler.takes_context:
             context = HandlerContext(
                 lane=batch.lane.name,
-                attempt=first.before.attempts + 1,
+                attempt=first.number,
                 max_attempts=self._max_attempts,
                 receive_count=first.record.receive_count,
                 message_id=first.record.message_id,

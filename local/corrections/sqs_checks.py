@@ -1,5 +1,5 @@
 """
-What SQS accepts where moto accepts more: the messages of a FIFO queue, in bytes, and the attributes of a queue.
+The limits of SQS where moto accepts more: the messages of a FIFO queue, in bytes, and the attributes of a queue.
 
 Refusals are moto's `SQSException` with the code SQS documents, raised for a single send and listed under `Failed` for
 an entry of a batch.

@@ -56,7 +56,7 @@ def key_parts(item: Mapping[str, Any], count: int = 3) -> list[str]:
 
 
 def read_items(client: DynamoDBClient, table: str, keys: Sequence[Any], **shown: Any) -> list[Any]:
-    """Return the items that exist, all of them or what `shown` projects, in consistent reads; raises `AwsError`."""
+    """Return the items that exist, whole or with the attributes of `shown`, in consistent reads; raises `AwsError`."""
     found: list[Any] = []
     for start in range(0, len(keys), MAX_READ):
         pending = list(keys[start : start + MAX_READ])

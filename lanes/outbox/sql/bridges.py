@@ -189,7 +189,7 @@ def asyncpg_transaction(connection: Any) -> Bridge:
 
 
 def _tuples_of(connection: Any) -> dict[str, Any]:
-    """Return the arguments of a cursor of psycopg that gives tuples, whatever the connection's own gives."""
+    """Return the arguments of a cursor of psycopg that gives tuples, for any row factory of its connection."""
     if hasattr(connection, "row_factory"):
         from psycopg.rows import tuple_row  # type: ignore[import-not-found,unused-ignore]
 
