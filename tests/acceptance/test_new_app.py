@@ -24,7 +24,7 @@ UV = Path(sys.prefix) / "bin" / "uv"
 
 
 @pytest.fixture(scope="module")
-def release(tmp_path_factory):
+def release(tmp_path_factory, environment):
     """Give the folder with sdist and wheel: uv builds the one from the repository's files, the other from the sdist."""
     folder = tmp_path_factory.mktemp("release")
     listed = subprocess.run(
@@ -38,18 +38,19 @@ def release(tmp_path_factory):
         if (ROOT / name).is_file():
             (folder / "source" / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / name, folder / "source" / name)
-    run([UV, "build", "--quiet", "--out-dir", "dist", "source"], cwd=folder)
+    run([UV, "build", "--quiet", "--out-dir", "dist", "source"], cwd=folder, environment=environment)
     return folder / "dist"
 
 
 @pytest.fixture(scope="module")
-def environment(release):
-    """Give the variables of somebody who has neither this repository nor its packages."""
+def environment(tmp_path_factory):
+    """Give the variables of somebody who has neither this repository nor its packages, nor a cache of them."""
     hidden = ("PYTHONPATH", "VIRTUAL_ENV", "LANES_", "AWS_", "JSII_")
-    return {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
+    return kept | {"UV_CACHE_DIR": str(tmp_path_factory.mktemp("cache"))}
 
 
-def run(command, *, cwd, environment=None):
+def run(command, *, cwd, environment):
     """Run a command to its good end; return its output."""
     done = subprocess.run(
         [str(part) for part in command], cwd=cwd, env=environment, capture_output=True, text=True, check=False

@@ -43,7 +43,12 @@ def ministack(tmp_path):
     for installer in (["uv", "pip", "install", "--python", python], ["pip", "--python", python, "install"]):
         done = subprocess.run(
             [sys.executable, "-m", *installer, "--quiet", MINISTACK, "boto3"],
-            env={"UV_HTTP_TIMEOUT": "10", "PIP_DEFAULT_TIMEOUT": "10", **os.environ},
+            env={
+                "UV_HTTP_TIMEOUT": "10",
+                "PIP_DEFAULT_TIMEOUT": "10",
+                **os.environ,
+                "UV_CACHE_DIR": str(tmp_path / "cache"),
+            },
             capture_output=True,
             text=True,
             check=False,
