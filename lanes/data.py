@@ -75,12 +75,23 @@ PYDANTIC = "pydantic reads more types: add it to the requirements of the functio
 
 
 class Findings(list[str]):
-    """The problems of one reading, and the number of fields that its types lack; if `strict`, each is a problem."""
+    """
+    The problems of one reading, and the number of fields that its types lack; if `strict`, each is a problem.
 
-    def __init__(self, *, strict: bool) -> None:
+    `unions` has the outcome of each union for each object and array. The types of a union are tried in turn, so without
+    it the time to read a type that contains itself would double with each level of the data.
+    """
+
+    def __init__(self, *, strict: bool, unions: dict[Any, tuple[Any, Findings]] | None = None) -> None:
         super().__init__()
         self.strict = strict
         self.ignored = 0
+        self.unions = {} if unions is None else unions
+
+    def add(self, more: Findings) -> None:
+        """Add the findings of a part."""
+        self += more
+        self.ignored += more.ignored
 
 
 Read: TypeAlias = "Callable[[Any, str, Findings], Any]"
@@ -351,18 +362,31 @@ def _union(arms: tuple[Any, ...], readers: list[Read]) -> Read:
     name = " or ".join(JSON_NAMES.get(arm) or _name(arm) for arm in arms)
     others = [reader for arm, reader in zip(arms, readers, strict=True) if arm is not type(None)]
 
-    def read(value: Any, where: str, problems: Findings) -> Any:
+    def chosen(value: Any, where: str, problems: Findings) -> Any:
         for strict in (True,) if problems.strict else (True, False):
             for reader in readers:
-                found = Findings(strict=strict)
+                found = Findings(strict=strict, unions=problems.unions)
                 result = reader(value, where, found)
                 if not found:
-                    problems.ignored += found.ignored
+                    problems.add(found)
                     return result
         if len(others) == 1:
             # Of `Customer | None` the problems inside of the customer say more.
             return others[0](value, where, problems)
         return _refuse(value, where, problems, name)
+
+    def read(value: Any, where: str, problems: Findings) -> Any:
+        # The data own their values until the end of the reading, so no other one has this id.
+        key = (id(readers), id(value), problems.strict)
+        known = problems.unions.get(key)
+        if known is None:
+            found = Findings(strict=problems.strict, unions=problems.unions)
+            known = chosen(value, where, found), found
+            if isinstance(value, list | dict):
+                problems.unions[key] = known
+        result, found = known
+        problems.add(found)
+        return result
 
     return read
 
@@ -417,7 +441,7 @@ class _Record:
     def __call__(self, value: Any, where: str, problems: Findings) -> Any:
         if type(value) is not dict:
             return _refuse(value, where, problems, JSON_NAMES[dict])
-        found = Findings(strict=problems.strict)
+        found = Findings(strict=problems.strict, unions=problems.unions)
         found += [f"{where}.{name} is missing" for name in self._required if name not in value]
         unknown = [name for name in value if name not in self._fields]
         if problems.strict:

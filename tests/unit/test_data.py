@@ -391,6 +391,58 @@ def test_a_field_that_the_type_lacks_is_ignored_and_counted(wanted, value, expec
     assert result == expected
 
 
+@dataclass
+class Comment:
+    text: str
+    answer: Comment | None = None
+
+
+@dataclass
+class Sum:
+    parts: list[Sum | Product | int]
+
+
+@dataclass
+class Product:
+    parts: list[Sum | Product | int]
+    unit: str = ""
+
+
+def nested(innermost, outer, *, levels=40):
+    value = innermost
+    for _ in range(levels):
+        value = outer(value)
+    return value
+
+
+@pytest.mark.parametrize(
+    ("wanted", "innermost", "outer", "ending"),
+    [
+        (
+            Comment,
+            {"text": 7},
+            lambda value: {"text": "", "answer": value},
+            "text must be a string, not an integer",
+        ),
+        (Comment, {"text": "", "by": "me"}, lambda value: {"text": "", "answer": value}, None),
+        (
+            Sum,
+            {"parts": ["7"]},
+            lambda value: {"parts": [1, value]},
+            "must be Sum or Product or an integer, not an object",
+        ),
+        (Sum, {"parts": [], "unit": "m"}, lambda value: {"parts": [1, value]}, None),
+        (Sum, {"parts": [], "by": "me"}, lambda value: {"parts": [1, value]}, None),
+    ],
+)
+def test_types_that_contain_themselves_are_read_once_for_each_level(wanted, innermost, outer, ending):
+    """A value that does not fit, or has a field too many, deep inside must not hold the slot for hours."""
+    _, problems = read(wanted, nested(innermost, outer), strict=False)
+
+    assert [problem.endswith(ending) for problem in problems[:1]] == ([] if ending is None else [True])
+    assert problems.ignored == ("by" in innermost)
+
+
 def test_an_error_of_a_model_that_cannot_be_printed_is_a_problem_too():
     """Whatever a validator raises, the message ends with a reason."""
     _, (problem,) = read(Unhappy, {"amount": 1})
