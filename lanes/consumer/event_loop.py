@@ -45,8 +45,10 @@ class HandlerLoop:
             return self._runner.run(coroutine, context=contextvars.copy_context())
         except (KeyboardInterrupt, SystemExit):
             # The loop was left between two steps, with tasks that would go on beside the next record.
-            self._close()
             self._runner = None
+            # A task group or a `gather` raises the same once more when it is cancelled.
+            with contextlib.suppress(KeyboardInterrupt, SystemExit):
+                self._close()
             raise
 
 

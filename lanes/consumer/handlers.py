@@ -365,19 +365,38 @@ def _through(around: Around | None, handler: Registered) -> Registered:
 
 def _refuse_parts(result: Any) -> None:
     """Raise `TypeError` for a result with parts that leave work undone, or that name failures as Lambda reads them."""
-    parts = result if isinstance(result, list | tuple | set) else ()
-    if waiting := [one for one in parts if inspect.isawaitable(one)]:
+    members = list(result.values()) if isinstance(result, dict) else result
+    members = members if isinstance(members, list | tuple | set) else ()
+    # `asyncio.wait` and `concurrent.futures.wait` return two sets.
+    parts = [part for one in members for part in (one if isinstance(one, set) else (one,))]
+    if waiting := [one for one in parts if _is_left(one)]:
         for one in waiting:
             _drop(one)
         raise TypeError(
             f"the handler returned a {type(result).__name__} with {len(waiting)} values that nothing awaits, such as a "
             f"{type(waiting[0]).__name__}; await them"
         )
+    if failed := [one for one in parts if isinstance(one, BaseException)]:
+        raise TypeError(
+            f"the handler returned a {type(result).__name__} with {len(failed)} exceptions, such as a "
+            f"{type(failed[0]).__name__}; raise one instead"
+        )
     # Of an older function that is called with a batch of one record.
     if isinstance(result, dict) and result.get("batchItemFailures"):
         raise TypeError(
             "the handler returned batchItemFailures, which nothing reads; raise an exception instead"
         )
+
+
+def _is_left(part: Any) -> bool:
+    """Whether a part of a result is work that is not done, or has failed unseen."""
+    # Late: few handlers return anything.
+    from concurrent.futures import Future
+
+    if hasattr(part, "cancelled") and (inspect.isawaitable(part) or isinstance(part, Future)):
+        future: Any = part
+        return not future.done() or future.cancelled() or future.exception() is not None
+    return inspect.isawaitable(part)
 
 
 def _drop(awaitable: Any) -> None:

@@ -160,6 +160,49 @@ def test_what_a_coroutine_raises_is_an_outcome(engine, error, attempts, reason):
     assert len(good) == 1
 
 
+async def exits():
+    raise SystemExit(3)
+
+
+async def exits_in_a_group():
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(exits())
+
+
+async def exits_in_a_gathering():
+    await asyncio.gather(exits(), asyncio.sleep(1))
+
+
+async def exits_in_a_task_of_its_own():
+    task = asyncio.create_task(exits())
+    await asyncio.sleep(0)
+    await task
+
+
+@pytest.mark.parametrize("leave", [exits_in_a_group, exits_in_a_gathering, exits_in_a_task_of_its_own])
+def test_a_task_that_exits_costs_no_other_message_an_attempt(engine, leave):
+    """Whatever it left the loop with, the next record finds a working one."""
+    consumer, good = Consumer(), []
+
+    @consumer.handler("bad")
+    async def bad(message):
+        await leave()
+
+    @consumer.handler("good")
+    async def _good(message):
+        await asyncio.sleep(0)
+        good.append(message.id)
+
+    lanes = lanes_of(consumer, engine, max_attempts=2)
+    lanes.producer.send("bad", {}, group="g")
+    lanes.producer.send("good", {}, group="g")
+    lanes.run_until_idle()
+
+    assert {type(failed.error) for failed in lanes.journal.failed} == {SystemExit}
+    lanes.assert_dead_lettered("bad", reason="attempts exhausted")
+    assert len(good) == 1
+
+
 def test_a_killed_process_leaves_no_task_to_the_next_one(engine):
     """Its attempt is repeated, and tasks that it had started are cancelled."""
     consumer, starts, ends = Consumer(), [], []

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import functools
 import time
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from unittest import mock
 
 import pytest
@@ -107,6 +107,27 @@ async def forgets_a_task(message):
 
 async def forgets_a_coroutine(message):
     return pay(message)
+
+
+async def lost():
+    raise ValueError("lost")
+
+
+async def returns_failures(message):
+    return await asyncio.gather(asyncio.sleep(0), lost(), return_exceptions=True)
+
+
+async def returns_failed_tasks(message):
+    return await asyncio.wait([asyncio.ensure_future(asyncio.sleep(0)), asyncio.ensure_future(lost())])
+
+
+async def returns_finished_tasks(message):
+    return await asyncio.wait([asyncio.ensure_future(asyncio.sleep(0))])
+
+
+def returns_futures(message):
+    with ThreadPoolExecutor(1) as pool:
+        return [pool.submit(str, message), pool.submit(int, "lost")]
 
 
 async def forgets_a_list(message):
@@ -348,6 +369,13 @@ def test_a_builtin_without_a_signature_is_refused():
         (forgets_a_coroutine, "a value of the type coroutine, which nothing awaits"),
         (forgets_a_list, "a list with 2 values that nothing awaits, such as a coroutine"),
         (
+            lambda message: {"pay": pay(message)},
+            "a dict with 1 values that nothing awaits, such as a coroutine",
+        ),
+        (returns_failures, "a list with 1 exceptions, such as a ValueError"),
+        (returns_failed_tasks, "a tuple with 1 values that nothing awaits, such as a Task"),
+        (returns_futures, "a list with 1 values that nothing awaits, such as a Future"),
+        (
             lambda _message: {"batchItemFailures": [{"itemIdentifier": "m"}]},
             "batchItemFailures, which nothing",
         ),
@@ -369,6 +397,13 @@ def test_a_handler_that_returns_what_is_not_done_has_failed(function, words):
     world.send("HIGH", kind="next", group="other")
     world.step("HIGH")
     assert len(world.recorder.named("message_handled")) == 1
+
+
+def test_a_handler_may_return_tasks_that_have_succeeded():
+    """Nothing of their work is left."""
+    loop = HandlerLoop()
+
+    assert registered_with(returns_finished_tasks, loop)(7, None)
 
 
 def test_the_ids_that_a_batch_handler_answers_may_be_lazy():
