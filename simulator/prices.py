@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import math
 import tomllib
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -114,6 +115,6 @@ def _from(text: str, *, source: str) -> Prices:
 def _problems(key: str, value: Any) -> list[str]:
     if key not in {item.value for item in Item}:
         return [f"dollars.{key} is unknown; there are {', '.join(Item)}"]
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-        return [f"dollars.{key} is {value!r}; a number of dollars is needed"]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+        return [f"dollars.{key} is {value!r}; a number of dollars from 0 on is needed"]
     return []

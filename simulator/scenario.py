@@ -156,7 +156,10 @@ def arrivals_option(text: str, tables: dict[str, Any]) -> None:
                 [f"{pair!r} is not key=value, as in rate=0.5"], source=f"--arrivals {text!r}"
             )
         table[key] = _number_or_text(value)
-    tables[lane] = {**tables.get(lane, {}), **table}
+    own = tables.get(lane, {})
+    # Anything else than a table is for `resolve` to report, with the other problems of the file.
+    if isinstance(own, dict):
+        tables[lane] = {**own, **table}
 
 
 def _number_or_text(value: str) -> int | float | str:

@@ -243,13 +243,14 @@ def read_load(
     source = "options"
     if path is not None:
         raw, source = read_toml(path), str(path)
-    tables = dict(raw["arrivals"]) if isinstance(raw.get("arrivals"), dict) else raw.get("arrivals", {})
+    tables = raw.get("arrivals", {})
     given = {"duration": duration, "seed": seed, "away": away}
     measured = read_profile(profile) if profile else None
     options = {key: value for key, value in given.items() if value is not None}
     try:
-        for text in arrivals or ():
-            scenario.arrivals_option(text, tables)
+        if isinstance(tables, dict):
+            for text in arrivals or ():
+                scenario.arrivals_option(text, tables)
         return scenario.resolve(
             {**raw, "arrivals": tables, **options}, config, source=source, profile=measured
         )

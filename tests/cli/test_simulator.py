@@ -73,6 +73,17 @@ def test_problems_of_a_load_end_the_verb_all_at_once(lanes, tmp_path):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("text", ["arrivals = 3", "[arrivals]\nHIGH = 3"])
+def test_options_beside_something_that_is_no_table_leave_its_report(lanes, tmp_path, text):
+    """They can't be added to it; the file is reported as without them."""
+    load = tmp_path / "load.toml"
+    load.write_text(text)
+    done = lanes("simulate", str(load), "--arrivals", "HIGH rate=1")
+
+    assert done.returncode == 2
+    assert "must be a table, not the number 3" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [

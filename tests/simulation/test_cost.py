@@ -44,6 +44,8 @@ def test_a_file_changes_the_prices_it_names(tmp_path):
         ("[dollars]\ndynamodb_write_unit = 1\n", "dynamodb_write_unit is unknown"),
         ('[dollars]\ndynamodb_write_units = "cheap"\n', "'cheap'; a number of dollars"),
         ("[dollars]\ndynamodb_write_units = -1\n", "-1; a number of dollars"),
+        ("[dollars]\ndynamodb_write_units = nan\n", "nan; a number of dollars"),
+        ("[dollars]\ndynamodb_write_units = inf\n", "inf; a number of dollars"),
         ("currency = 1\n", "currency is unknown"),
         ("dollars = 3\n", "dollars is not a table"),
         ("[dollars\n", "line 1"),
