@@ -171,3 +171,17 @@ def test_a_group_keeps_its_order_where_one_of_its_records_is_served_before_a_sus
 
     assert scenario.done == ["crashes", "m0", "m1"]
     scenario.check_kept()
+
+
+@pytest.mark.parametrize("slots", [1, 2, 3])
+def test_a_crashed_message_above_long_records_spends_few_receives(slots):
+    """The batch that is set aside for it leaves the slot to it: until then it would be received again and again."""
+    lanes = pulling(slots, function_timeout=TIMEOUT, max_attempts=3, idempotency=True)
+    lanes.send("HIGH", group="poison", seconds=0.05, fault="crash")
+    for number in range(300):
+        lanes.send("MAIN", group=f"g{number}", seconds=0.5)
+    assert lanes.settle(within=3_600)
+
+    (note,) = lanes.queues.notes.values()
+    assert note.receives <= 4 * note.attempts
+    assert violations(lanes) == []

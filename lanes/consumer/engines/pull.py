@@ -345,7 +345,8 @@ class PullTurn:
         self._serve(above)
         if self._is_given_back(record):
             return Reason.ASIDE
-        if not slot.time.has_time_for(self._batch.lane):
+        # Also where the lane above has a record that needs a whole invocation, or it would be received again at once.
+        if slot.time.is_over or not slot.time.has_time_for(self._batch.lane):
             return Reason.TIME
         waits_long = self._services.clock() - since > KEPT_ASIDE and not self._services.is_alone
         return Reason.ASIDE if waits_long else None
