@@ -37,7 +37,7 @@ from lanes.encoding import encoded
 from lanes.message import Message
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 DataReader: TypeAlias = "Callable[[Any], tuple[Any, str, int]]"
 """Takes JSON data; returns it in its type, the problems as one text, and the number of ignored fields."""
@@ -203,9 +203,13 @@ def reader_of(wanted: Any, known: dict[Any, Read]) -> Read:
 
 
 def _behind_name(wanted: Any) -> Any:
-    """Return the type behind a `NewType`, or one that is annotated with words alone; None for another type."""
+    """Return the type behind a `NewType`, a variable, or words that are annotated to it; None for another type."""
     if get_origin(wanted) is Annotated and all(isinstance(one, str) for one in wanted.__metadata__):
         return get_args(wanted)[0]
+    if isinstance(wanted, TypeVar):
+        # As type checkers take a generic class without its arguments.
+        constraints = wanted.__constraints__
+        return Union[constraints] if constraints else Any if wanted.__bound__ is None else wanted.__bound__  # noqa: UP007
     return getattr(wanted, "__supertype__", None)
 
 
@@ -220,6 +224,8 @@ def _of_form(wanted: Any, known: dict[Any, Read]) -> Read | None:
         return _array(reader_of(arguments[0] if arguments else Any, known))
     if origin is dict and (not arguments or arguments[0] is str):
         return _object(reader_of(arguments[1] if arguments else Any, known))
+    if arguments and _is_plain_dataclass(origin):
+        return _Record(wanted, known)
     return None
 
 
@@ -234,7 +240,11 @@ def _of_class(wanted: Any, known: dict[Any, Read]) -> Read | None:
         return _of_msgspec(wanted)
     if issubclass(wanted, Enum):
         return _choice([(member.value, member) for member in wanted], others=wanted)
-    return _Record(wanted, known) if dataclasses.is_dataclass(wanted) else None
+    return _Record(wanted, known) if _is_plain_dataclass(wanted) else None
+
+
+def _is_plain_dataclass(wanted: Any) -> bool:
+    return dataclasses.is_dataclass(wanted) and not hasattr(wanted, "__pydantic_validator__")
 
 
 def _of_msgspec(wanted: Any) -> Read:
@@ -245,10 +255,6 @@ def _of_msgspec(wanted: Any) -> Read:
         decoder: Any = msgspec.json.Decoder(wanted)
     except Exception as error:
         raise TypeError(f"data can't be read as {_name(wanted)}: {_printed(error, 'msgspec')}") from error
-    settings = wanted.__struct_config__
-    known = {*wanted.__struct_encode_fields__, settings.tag_field}
-    if settings.array_like or settings.forbid_unknown_fields:
-        known = set()
 
     def read(value: Any, where: str, problems: Findings) -> Any:
         try:
@@ -257,17 +263,42 @@ def _of_msgspec(wanted: Any) -> Read:
             is_ours = isinstance(error, msgspec.ValidationError)
             problems.append(_of_struct(str(error), where) if is_ours else _printed(error, where))
             return None
-        if known and (unknown := [name for name in value if name not in known]):
-            if problems.strict:
-                names = ", ".join(wanted.__struct_encode_fields__)
-                problems += [
-                    f"{where} has the unknown field {name!r}; {_name(wanted)} has {names}" for name in unknown
-                ]
-                return None
-            problems.ignored += len(unknown)
+        unknown = list(_unknown_in(result, value, where))
+        if unknown and problems.strict:
+            problems += unknown
+            return None
+        problems.ignored += len(unknown)
         return result
 
     return read
+
+
+def _unknown_in(result: Any, value: Any, where: str) -> Iterator[str]:
+    """Yield a problem for each field of JSON data that the structs which were read from them lack."""
+    if isinstance(value, dict) and hasattr(result, "__struct_encode_fields__"):
+        names, fields = result.__struct_encode_fields__, result.__struct_fields__
+        # A struct that forbids unknown fields has none here.
+        known = {*names, result.__struct_config__.tag_field}
+        for name in (one for one in value if one not in known):
+            yield f"{where} has the unknown field {name!r}; {_name(type(result))} has {', '.join(names)}"
+        parts = [
+            (f".{name}", value[name], getattr(result, field))
+            for name, field in zip(names, fields, strict=True)
+            if name in value
+        ]
+    elif isinstance(value, dict) and isinstance(result, dict):
+        parts = [
+            (f"[{key!r}]", one, read)
+            for (key, one), read in zip(value.items(), result.values(), strict=False)
+        ]
+    elif isinstance(value, list) and isinstance(result, list | tuple):
+        parts = [
+            (f"[{place}]", one, read) for place, (one, read) in enumerate(zip(value, result, strict=False))
+        ]
+    else:
+        return
+    for path, one, read in parts:
+        yield from _unknown_in(read, one, where + path)
 
 
 def _of_pydantic(wanted: Any) -> Read:
@@ -418,11 +449,11 @@ class _Record:
 
     def __init__(self, wanted: Any, known: dict[Any, Read]) -> None:
         known[wanted] = self
-        self._wanted = wanted
+        self._wanted: Any = get_origin(wanted) or wanted
         try:
-            hints = get_type_hints(wanted, include_extras=True)
+            hints = _hints_of(wanted)
         except Exception as error:
-            raise TypeError(_hidden(f"the fields of {wanted.__name__}", error)) from error
+            raise TypeError(_hidden(f"the fields of {self._wanted.__name__}", error)) from error
         fields = [one for one in dataclasses.fields(self._wanted) if one.init]
         # Arguments of the constructor too, which `fields` leaves out.
         more = {name: hint.type for name, hint in hints.items() if isinstance(hint, dataclasses.InitVar)}
@@ -464,6 +495,27 @@ class _Record:
         except Exception as error:  # noqa: BLE001 - the border to user code, such as __post_init__
             problems.append(_printed(error, where))
             return None
+
+
+def _hints_of(wanted: Any) -> dict[str, Any]:
+    """Return the types of a dataclass's fields; those of a generic one with its arguments, as in `Page[Order]`."""
+    form = get_origin(wanted) or wanted
+    hints = get_type_hints(form, include_extras=True)
+    meant = dict(zip(getattr(form, "__parameters__", ()), get_args(wanted), strict=False))
+    for base in getattr(form, "__orig_bases__", ()):
+        if dataclasses.is_dataclass(get_origin(base)):
+            own = inspect.get_annotations(form)
+            inherited = _hints_of(_with_arguments(base, meant))
+            hints |= {name: hint for name, hint in inherited.items() if name not in own}
+    return {name: _with_arguments(hint, meant) for name, hint in hints.items()}
+
+
+def _with_arguments(hint: Any, meant: dict[Any, Any]) -> Any:
+    """Return a type with other types in place of its variables."""
+    if isinstance(hint, TypeVar):
+        return meant.get(hint, hint)
+    names = getattr(hint, "__parameters__", ()) if get_origin(hint) else ()
+    return hint[tuple(meant.get(one, one) for one in names)] if names else hint
 
 
 def _described(error: Exception, where: str) -> list[str]:

@@ -10,7 +10,7 @@ from dataclasses import InitVar, dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import Enum, IntEnum, IntFlag
-from typing import Annotated, Any, Literal, NamedTuple, NewType, Optional, TypeVar
+from typing import Annotated, Any, Generic, Literal, NamedTuple, NewType, Optional, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -408,6 +408,24 @@ class Product:
     unit: str = ""
 
 
+First = TypeVar("First")
+Second = TypeVar("Second")
+
+
+@dataclass
+class Pair(Generic[First, Second]):
+    first: First
+    others: list[Second] = field(default_factory=list)
+    next: Pair[First, Second] | None = None
+
+
+@dataclass
+class CustomerPair(Pair[Customer, First]):
+    """The base's second variable is this one's first."""
+
+    last: First | None = None
+
+
 def nested(innermost, outer, *, levels=40):
     value = innermost
     for _ in range(levels):
@@ -441,6 +459,55 @@ def test_types_that_contain_themselves_are_read_once_for_each_level(wanted, inne
 
     assert [problem.endswith(ending) for problem in problems[:1]] == ([] if ending is None else [True])
     assert problems.ignored == ("by" in innermost)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "value", "expected", "problems"),
+    [
+        (Pair[int, str], {"first": 1, "others": ["a"]}, Pair(1, ["a"]), []),
+        (Pair[int, str], {"first": "1"}, None, ["data.first must be an integer, not a string"]),
+        (
+            Pair[int, str],
+            {"first": 1, "next": {"first": 2, "others": [3]}},
+            None,
+            ["data.next.others[0] must be a string, not an integer"],
+        ),
+        (Pair[Customer, int], {"first": {"id": "c"}}, Pair(Customer(id="c")), []),
+        (
+            CustomerPair[bool],
+            {"first": {"id": "c"}, "others": [True], "last": False},
+            CustomerPair(Customer(id="c"), [True], last=False),
+            [],
+        ),
+        (
+            CustomerPair[bool],
+            {"first": {"id": "c"}, "others": [1]},
+            None,
+            ["data.others[0] must be a boolean, not an integer"],
+        ),
+        (
+            CustomerPair,
+            {"first": {"id": 1}, "last": []},
+            None,
+            ["data.first.id must be a string, not an integer"],
+        ),
+        (Pair, {"first": "any", "others": [1, "b"]}, Pair("any", [1, "b"]), []),
+        (
+            Pair[int, str],
+            {"first": 1, "more": 2},
+            None,
+            ["data has the unknown field 'more'; Pair has first, others, next"],
+        ),
+    ],
+)
+def test_a_generic_dataclass_is_read_with_its_arguments(monkeypatch, wanted, value, expected, problems):
+    """As strictly as another dataclass, and without pydantic."""
+    monkeypatch.setitem(sys.modules, "pydantic", None)
+
+    found, found_problems = read(wanted, value)
+
+    assert found_problems == problems
+    assert problems or found == expected
 
 
 def test_an_error_of_a_model_that_cannot_be_printed_is_a_problem_too():
@@ -727,6 +794,29 @@ def test_a_field_that_a_struct_lacks_is_counted_or_refused():
     assert read(Card, {"kind": "card", "number": "7", "more": 1}) == (
         None,
         ["data has the unknown field 'more'; Card has number"],
+    )
+
+
+def test_fields_that_structs_inside_of_a_struct_lack_count_as_well():
+    """In their fields, arrays and objects."""
+
+    class Shelf(msgspec.Struct):
+        first: Line
+        lines: list[Line]
+        by_name: dict[str, Line] = {}
+
+    line = {"sku": "a", "more": 1}
+    value = {"first": line, "lines": [{"sku": "b"}, line], "by_name": {"c": line}}
+    found, problems = read(Shelf, value, strict=False)
+
+    assert found == Shelf(Line("a"), [Line("b"), Line("a")], {"c": Line("a")})
+    assert (problems, problems.ignored) == ([], 3)
+    assert read(Shelf, value) == (
+        None,
+        [
+            f"data{path} has the unknown field 'more'; Line has sku, count"
+            for path in (".first", ".lines[1]", ".by_name['c']")
+        ],
     )
 
 
