@@ -319,6 +319,24 @@ class TestBridges:
         assert kept == first
         assert ids(databases[0]) == [first.id, second.id]
 
+    @pytest.mark.parametrize("form", [bytes, lambda text: text.decode().upper()])
+    def test_the_texts_of_a_connection_of_sqlite3_may_have_any_form(self, outbox, databases, form):
+        """Its factory of texts is the application's business as well, also after an error."""
+        with closing(sqlite3.connect(databases[0].url.database)) as connection:
+            connection.text_factory = form
+            first = outbox.add(sqlite3_transaction(connection), "k", None, unique="u")
+            kept = outbox.add(sqlite3_transaction(connection), "k", None, unique="u", on_duplicate="keep")
+            second, third = outbox.add_many(
+                sqlite3_transaction(connection), [Message(kind="k"), Message(kind="k")]
+            )
+            with pytest.raises(sqlite3.IntegrityError):
+                outbox.add(sqlite3_transaction(connection), "k", None, id=first.id)
+            connection.commit()
+            assert connection.text_factory is form
+
+        assert kept == first
+        assert ids(databases[0]) == [first.id, second.id, third.id]
+
     def test_a_database_of_django_needs_its_bridge(self, outbox, databases):
         """Within `transaction.atomic()`, with the order or not at all."""
         django = pytest.importorskip("django", reason="Django is not installed")

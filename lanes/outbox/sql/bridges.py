@@ -150,9 +150,13 @@ def sqlite3_transaction(connection: Any) -> Bridge:
 
     def run(statement: str, parameters: Any) -> Any:
         cursor = connection.cursor()
-        # The connection's own may give dicts.
+        # The connection's own may give dicts, and texts as bytes.
         cursor.row_factory = None
-        return cursor.execute(statement, parameters).fetchall()
+        text_factory, connection.text_factory = connection.text_factory, str
+        try:
+            return cursor.execute(statement, parameters).fetchall()
+        finally:
+            connection.text_factory = text_factory
 
     def problem() -> str:
         by_itself = connection.isolation_level is None or getattr(connection, "autocommit", None) is True
