@@ -5,13 +5,17 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import inspect
+import logging
 import threading
 import weakref
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from asyncio import Runner
+    from asyncio import Runner, Task
     from collections.abc import Awaitable, Callable
+
+
+_logger = logging.getLogger(__name__)
 
 
 class HandlerLoop:
@@ -24,6 +28,7 @@ class HandlerLoop:
     def __init__(self) -> None:
         self._runner: Runner | None = None
         self._close: Callable[[], object] = lambda: None
+        self._reported: set[str] = set()
 
     def run(self, awaitable: Awaitable[Any]) -> Any:
         """Wait for a result in a copy of the current context, with its priority and trace."""
@@ -42,7 +47,7 @@ class HandlerLoop:
             self._runner = asyncio.Runner()
             self._close = weakref.finalize(self, _close, self._runner)
         try:
-            return self._runner.run(coroutine, context=contextvars.copy_context())
+            result = self._runner.run(coroutine, context=contextvars.copy_context())
         except (KeyboardInterrupt, SystemExit):
             # The loop was left between two steps, with tasks that would go on beside the next record.
             self._runner = None
@@ -50,6 +55,22 @@ class HandlerLoop:
             with contextlib.suppress(KeyboardInterrupt, SystemExit):
                 self._close()
             raise
+        self._report_left(asyncio.all_tasks(self._runner.get_loop()))
+        return result
+
+    def _report_left(self, tasks: set[Task[Any]]) -> None:
+        """Warn once of each function that a handler left as a task: its work has an end only while later ones run."""
+        for coroutine in (task.get_coro() for task in tasks):
+            name = getattr(coroutine, "__qualname__", "")
+            # Of a library it may be a task in the background, so the message is done all the same. Python itself closes
+            # asynchronous generators in tasks.
+            if inspect.iscoroutine(coroutine) and name not in self._reported:
+                self._reported.add(name)
+                _logger.warning(
+                    "a handler has ended and left the task %s, which stands still until another coroutine handler "
+                    "runs, and may never end; await the tasks that you start",
+                    name,
+                )
 
 
 async def _result_of(awaitable: Awaitable[Any]) -> Any:

@@ -203,6 +203,30 @@ def test_a_task_that_exits_costs_no_other_message_an_attempt(engine, leave):
     assert len(good) == 1
 
 
+def test_a_task_that_a_handler_leaves_is_reported_once(engine, caplog):
+    """Its message is done: the task may be one that a library keeps in the background."""
+    consumer, left = Consumer(), []
+
+    async def post_later():
+        await asyncio.sleep(0.01)
+
+    @consumer.handler("work")
+    async def work(message):
+        left.append(asyncio.create_task(post_later()))
+        await asyncio.create_task(asyncio.sleep(0))
+
+    lanes = lanes_of(consumer, engine)
+    for _ in range(3):
+        lanes.producer.send("work", {}, group="g")
+    lanes.run_until_idle()
+
+    assert len(lanes.journal.handled) == len(left) == 3
+    (warning,) = [
+        record.getMessage() for record in caplog.records if record.name == "lanes.consumer.event_loop"
+    ]
+    assert "post_later, which stands still until another coroutine handler runs" in warning
+
+
 def test_a_killed_process_leaves_no_task_to_the_next_one(engine):
     """Its attempt is repeated, and tasks that it had started are cancelled."""
     consumer, starts, ends = Consumer(), [], []
@@ -309,7 +333,8 @@ lanes.run_until_idle()
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
-    assert (done.stdout, done.stderr) == ("cancelled\n", "")
+    (warning,) = done.stderr.splitlines()
+    assert (done.stdout, "left the task endless" in warning) == ("cancelled\n", True)
 
 
 def test_inside_of_a_running_loop_the_error_says_how(engine):
