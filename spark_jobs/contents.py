@@ -12,8 +12,9 @@ from .arguments import MERGE, repeated_ids
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-# Every digit of a time, and fields that are null: rows that differ have texts that differ.
+# Every digit of a time, and fields that are null: rows that differ have other texts, the same in each session.
 EXACT = {
+    "timeZone": "UTC",
     "ignoreNullFields": "false",
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",

@@ -10,14 +10,11 @@ The last line on standard output is a JSON object: the summary of the run, or wi
 from __future__ import annotations
 
 import json
-import re
 import sys
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql.types import TimestampType
 
 from lanes.errors import ConfigurationError, LanesError, MessageError
 
@@ -33,35 +30,16 @@ from .rows.arrow import rows_of_batches
 from .rows.outgoing import UnreadableRow
 from .rows.reader import RowReader
 from .session import job_session
-from .table_formats import check_formats, places_in_query
+from .tables import read_table, readable
 from .writing import write_parts, write_table
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 MAX_LISTED = 10
-# Spark's own defaults let a record that it cannot read be one of nulls, cut fields that are too many, keep the marks of
-# a text with a doubled one, and take the columns of each file by their place, not by its first line (Spark SQL
-# guide, "CSV Files" and "JSON Files").
-READER_OPTIONS = {
-    "csv": {
-        # Text as it is: an inferred type would make 7 of the id 007, and change with one more row.
-        "header": "true",
-        # As RFC 4180 has it, and as `lanes bulk send` reads it.
-        "escape": '"',
-        "unescapedQuoteHandling": "RAISE_ERROR",
-        "mode": "FAILFAST",
-        # Else only the selected fields are counted.
-        "columnPruning": "false",
-        "enforceSchema": "false",
-    },
-    "json": {"mode": "FAILFAST"},
-}
-UNREADABLE = ("MALFORMED_RECORD", "TextParsingException", "in CSV header", "CSV header does not")
-CAUSE = re.compile(r"^(?:Caused by: |: )[\w.$]+: (.+)$", re.MULTILINE)
 ORDER = "order_"
 NO_ORDER = "none; a table of several files has no order within a group: name one with --order-by"
 LARGEST_BODY_BYTES = 1024 * 1024
@@ -70,42 +48,12 @@ ENVELOPE_BYTES = 400
 MAX_NAMED = 10
 
 
-def read_table(spark: SparkSession, options: argparse.Namespace) -> DataFrame:
-    """
-    Read the table or run the query.
-
-    Raises:
-        ConfigurationError: A folder belongs to a table of another format.
-    """
-    views = [view.split("=", 1) for view in options.view]
-    places = [(options.format, path) for _, path in views]
-    places += places_in_query(options.sql) if options.sql is not None else [(options.format, options.table)]
-    check_formats(places, lambda folder: entries_of(spark, folder))
-    for name, path in views:
-        _reader(spark, options).load(path).createOrReplaceTempView(name)
-    if options.sql is not None:
-        return spark.sql(options.sql)
-    if options.format == "table":
-        return spark.table(options.table)
-    return _reader(spark, options).load(options.table)
-
-
-def entries_of(spark: SparkSession, folder: str) -> list[str]:
-    """Give the names in a folder of any file system of Spark; none if it is not a folder, or not there."""
-    hadoop: Any = spark._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]  # noqa: SLF001 - as pyspark does it
-    path = hadoop.Path(folder)
-    files = path.getFileSystem(spark._jsc.hadoopConfiguration())  # noqa: SLF001
-    if not (files.exists(path) and files.getFileStatus(path).isDirectory()):
-        return []
-    return [one.getPath().getName() for one in files.listStatus(path)]
-
-
 def messages_of(table: DataFrame, options: argparse.Namespace) -> DataFrame:
     """Make the columns of the writer from the table, those of the order, `order_0` and so on, and that of ranges."""
     from pyspark.sql import functions as f
 
     names = {"id": options.id, "group": options.group_by}
-    columns = [f.expr(text).cast("string").alias(name) for name, text in names.items() if text is not None]
+    columns = [_text(table, text).alias(name) for name, text in names.items() if text is not None]
     order = [f.expr(key.expression).alias(f"{ORDER}{place}") for place, key in enumerate(options.order_by)]
     key = [] if options.split_by is None else [f.expr(options.split_by).alias(KEY)]
     messages = table.select(f.expr(f"struct({options.select})").alias("data"), *columns, *order, *key)
@@ -113,6 +61,20 @@ def messages_of(table: DataFrame, options: argparse.Namespace) -> DataFrame:
         # Ordered by id, so that a rerun takes the same rows.
         messages = (messages.orderBy("id") if options.id is not None else messages).limit(options.limit)
     return messages
+
+
+def _text(table: DataFrame, expression: str) -> Column:
+    """Give the text of an id or group; that of a time is the same whatever the time zone of the session."""
+    from pyspark.sql import functions as f
+
+    value = f.expr(expression)
+    if not isinstance(table.select(value).schema[0].dataType, TimestampType):
+        return value.cast("string")
+    exact = f.to_json(
+        f.struct(value.alias("at")), {"timeZone": "UTC", "timestampFormat": "yyyy-MM-dd HH:mm:ss.SSSSSS"}
+    )
+    # As a cast writes it where the zone of the session is UTC.
+    return f.regexp_replace(f.get_json_object(exact, "$.at"), r"\.?0+$", "")
 
 
 def arranged(messages: DataFrame, options: argparse.Namespace) -> DataFrame:
@@ -178,31 +140,8 @@ def run(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
     Raises:
         ConfigurationError: An option, a column or the name of the run is wrong, ids repeat, or a record cannot be read.
     """
-    with _readable():
+    with readable():
         return _run(spark, options)
-
-
-@contextmanager
-def _readable() -> Iterator[None]:
-    """Say which record, name or path Spark cannot read, instead of Java's trace."""
-    try:
-        yield
-    except (Py4JJavaError, PySparkException) as error:
-        report = str(error)
-        if not any(sign in report for sign in UNREADABLE):
-            if isinstance(error, AnalysisException):
-                # Its further lines are the plan of the query.
-                raise ConfigurationError(report.strip().splitlines()[:1], source="table to send") from error
-            raise
-        causes = CAUSE.findall(report) or report.splitlines()
-        problem = (
-            f"{' '.join(dict.fromkeys((causes[0], causes[-1])))}: the record has another number of fields than the "
-            "first line, a text that does not fit, or the file other columns than the first file or --schema. For line "
-            "breaks in fields of CSV give --reader-option multiLine=true, for a file in which Spark wrote the "
-            "quotation marks --reader-option 'escape=\\', to take columns by their place --reader-option "
-            "enforceSchema=true, and to send nulls in place of unreadable values --reader-option mode=PERMISSIVE"
-        )
-        raise ConfigurationError([problem], source="table to send") from error
 
 
 def _run(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
@@ -318,15 +257,6 @@ def problem_of_parts(options: argparse.Namespace) -> str:
             "--group-by, or by the first one of --order-by, ascending"
         )
     return ""
-
-
-def _reader(spark: SparkSession, options: argparse.Namespace) -> DataFrameReader:
-    reader = spark.read.format(options.format).options(**_reader_options(options))
-    return reader if options.schema is None else reader.schema(options.schema)
-
-
-def _reader_options(options: argparse.Namespace) -> dict[str, str]:
-    return READER_OPTIONS.get(options.format, {}) | dict(pair.split("=", 1) for pair in options.reader_option)
 
 
 def trial(messages: DataFrame, reader: RowReader) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from lanes.errors import ConfigurationError
 from spark_jobs import files
 from spark_jobs.arguments import file_parser
 from spark_jobs.contents import Contents, distinct
-from spark_jobs.enqueue import main, parser, run
+from spark_jobs.enqueue import main, parser
 from spark_jobs.failures import WriteFailedError
 from spark_jobs.file_rows import rows_of
 from spark_jobs.partitions import write_partitions
@@ -21,17 +21,6 @@ from spark_jobs.session import spark_settings
 from spark_jobs.writing import Progress, manifest_of, write_table
 
 CUSTOMERS = [{"customer": f"c-{number}", "tier": "gold", "spent": number} for number in range(30)]
-
-
-@pytest.fixture
-def do(spark, lanes):
-    """Run the job in the session of the tests."""
-    where = ["--deployment", lanes.deployment.to_json(), "--endpoint-url", lanes.endpoint_url]
-
-    def start(*arguments):
-        return run(spark, parser().parse_args([*arguments, "--kind", "customer.remind", *where]))
-
-    return start
 
 
 def table(tmp_path):
