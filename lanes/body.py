@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+TRACE_HEADER = "AWSTraceHeader"
+"""AWS: the tracing header of X-Ray that SQS keeps beside a message of a traced sender (API_ReceiveMessage)."""
 SPACE = re.compile(r"[ \t\r\n]*")
 _decoder = json.JSONDecoder()
 
@@ -71,6 +73,8 @@ def text_at(body: str, path: str) -> str | None:
     """
     Return the text, or the whole number as text, at a place of a JSON body; None if there is none, or an empty one.
 
+    A number is one text in all its forms, such as 7 and 7.0, and a byte order mark in front of the body is passed over.
+
     Args:
         body: any text.
         path: keys of objects and positions in lists, joined by dots. It goes on within a text that is JSON itself, such
@@ -84,7 +88,7 @@ def text_at(body: str, path: str) -> str | None:
     for key in path.split("."):
         if isinstance(value, str):
             try:
-                value = json.loads(value)
+                value = json.loads(value.removeprefix("\ufeff"))
             except (ValueError, RecursionError):
                 return None
         if isinstance(value, dict):
@@ -93,6 +97,8 @@ def text_at(body: str, path: str) -> str | None:
             value = value[int(key)]
         else:
             return None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     is_number = isinstance(value, int) and not isinstance(value, bool)
     return str(value) if is_number or (isinstance(value, str) and value) else None
 
@@ -121,6 +127,15 @@ def sendable_attribute(value: Mapping[str, Any]) -> dict[str, Any]:
     else:
         sendable["StringValue"] = value["stringValue"]
     return sendable
+
+
+def sendable_trace(header: str | None) -> Any:
+    """Return the parameter of SendMessage that passes on X-Ray's tracing header; empty without one."""
+    if not header:
+        return {}
+    # AWS: by it X-Ray links the traces of senders to that of the consumer; it counts towards no quota of the message
+    # (X-Ray developer guide, "Amazon SQS").
+    return {"MessageSystemAttributes": {TRACE_HEADER: {"DataType": "String", "StringValue": header}}}
 
 
 def attribute_bytes(name: str, value: Mapping[str, Any]) -> int:

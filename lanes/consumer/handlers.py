@@ -9,6 +9,7 @@ import inspect
 import math
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from lanes.body import TRACE_HEADER
 from lanes.consumer.decoders import Decoders
 from lanes.consumer.event_loop import HandlerLoop
 from lanes.consumer.values import value
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
 
     from lanes.consumer.decoders import Decoder
     from lanes.consumer.records import RawRecord
-
-TRACE_HEADER = "AWSTraceHeader"
-"""AWS: the tracing header of X-Ray that SQS keeps beside a message of a traced sender (API_ReceiveMessage)."""
 
 POWERTOOLS = "aws_lambda_powertools."
 

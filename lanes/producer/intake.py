@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from lanes.body import attribute_bytes, path_problem, sendable_attribute, text_at
+from lanes.body import TRACE_HEADER, attribute_bytes, path_problem, sendable_attribute, text_at
 from lanes.errors import ConfigurationError, MessageDecodeError
 from lanes.message import CLAIMED_AT, Message, size_bytes, sqs_id
 from lanes.priority import Priority
@@ -194,5 +194,5 @@ def _item(index: int, record: Mapping[str, Any], rules: IntakeRules) -> Outgoing
         body=body,
         size_bytes=size,
         attributes=kept,
-        trace_header=attributes.get("AWSTraceHeader"),
+        trace_header=attributes.get(TRACE_HEADER),
     )

@@ -13,6 +13,7 @@ from botocore.stub import ANY, Stubber
 from moto import mock_aws
 
 from lanes.aws.clients import Clients, receiver_config
+from lanes.aws.queues.dead_letter_queues import DeadLetterQueueCalls
 from lanes.aws.queues.lane_queue import NOTE_ATTRIBUTE, LaneQueueCalls, attribute_in_note, attributes_with
 from lanes.aws.runtime import runtime_from_env
 from lanes.config import LanesConfig
@@ -40,6 +41,9 @@ NOTE = DeadLetterNote(
 )
 
 
+TRACE = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1"
+
+
 @pytest.fixture
 def sqs():
     """Return a client of an empty account."""
@@ -63,12 +67,15 @@ def urls(sqs):
 
 
 @pytest.fixture
-def calls(sqs, urls):
-    """Return what the consumer calls."""
+def deployment(urls):
+    """Return a deployment of the lane."""
     queues = {"MAIN": LaneQueues(url=urls[0], dead_letter_url=urls[1])}
-    deployment = Deployment(
-        config=LanesConfig.from_dict({"lanes": [{"name": "MAIN"}]}), queues=queues, table="t"
-    )
+    return Deployment(config=LanesConfig.from_dict({"lanes": [{"name": "MAIN"}]}), queues=queues, table="t")
+
+
+@pytest.fixture
+def calls(sqs, deployment):
+    """Return what the consumer calls."""
     return LaneQueueCalls(deployment=deployment, client=sqs)
 
 
@@ -181,6 +188,32 @@ def test_a_dead_letter_keeps_body_group_and_attributes(sqs, urls, calls):
         "deduplication_id": "d0",
         "sent_at": record.sent_at,
     }
+
+
+def test_the_tracing_header_of_a_sender_goes_with_its_message(sqs, urls, calls, deployment):
+    """To another lane, to the dead-letter queue, to the end of that, and back."""
+    header = {"AWSTraceHeader": {"DataType": "String", "StringValue": TRACE}}
+    sqs.send_message(
+        QueueUrl=urls[0],
+        MessageBody="body",
+        MessageGroupId="g",
+        MessageDeduplicationId="d",
+        MessageSystemAttributes=header,
+    )
+    dead = DeadLetterQueueCalls(deployment=deployment, client=sqs)
+
+    (record,) = receive(sqs, urls[0])
+    calls.dead_letter("MAIN", record, NOTE)
+    calls.forward("MAIN", record, body="moved", deduplication_id="d2")
+    calls.remove("MAIN", record)
+    (letter,) = dead.receive("MAIN", limit=1, hold=timedelta(minutes=1))
+    dead.send_back(letter)
+    (again,) = dead.receive("MAIN", limit=1, hold=timedelta(minutes=1))
+    assert dead.copy([again], {}) == {}
+
+    moved, copy = receive(sqs, urls[0])
+    assert [one.body for one in (moved, copy)] == ["moved", "body"]
+    assert [one.attributes["AWSTraceHeader"] for one in (moved, copy)] == [TRACE, TRACE]
 
 
 def test_a_dead_letter_leaves_its_lane_at_once(sqs, urls, calls):

@@ -17,6 +17,7 @@ from lanes.aws.queues.lane_queue import (
     attribute_in_note,
     depth_of,
 )
+from lanes.body import TRACE_HEADER, sendable_trace
 from lanes.errors import AwsError
 from lanes.message import CLAIMED_AT, LARGEST_BODY_BYTES
 from lanes.operate.dead_letters.listing import DeadLetteredMessage
@@ -119,6 +120,7 @@ class DeadLetterQueueCalls:
                 MessageGroupId=letter.group,
                 MessageDeduplicationId=f"back-{letter.message_id}",
                 MessageAttributes=attributes,
+                **sendable_trace(letter.trace_header),
             )
         with aws_errors("DeleteMessage"):
             self._client.delete_message(QueueUrl=url, ReceiptHandle=letter.receipt_handle)
@@ -136,15 +138,7 @@ class DeadLetterQueueCalls:
                 answer = self._client.send_message_batch(
                     QueueUrl=self._queues[lane].url,
                     Entries=[
-                        {
-                            "Id": str(place),
-                            "MessageBody": letter.body,
-                            "MessageGroupId": letter.group,
-                            # Made from the dead letter's id, not the message's: a message that dies twice has two
-                            # dead letters.
-                            "MessageDeduplicationId": letter.copied_as(openings.get(letter.group, "")),
-                            "MessageAttributes": _sent_attributes(letter),
-                        }
+                        _copy_of(letter, str(place), letter.copied_as(openings.get(letter.group, "")))
                         for place, letter in enumerate(chunk)
                     ],
                 )
@@ -226,7 +220,21 @@ def _letter(lane: str, message: Any) -> DeadLetteredMessage:
         note=note,
         # AWS: the queue from which SQS moved a message (API_ReceiveMessage); nobody else can set it.
         moved_by_sqs="DeadLetterQueueSourceArn" in system,
+        trace_header=system.get(TRACE_HEADER, ""),
     )
+
+
+def _copy_of(letter: DeadLetteredMessage, entry_id: str, deduplication_id: str) -> Any:
+    """Return the entry of a dead letter's copy."""
+    return {
+        "Id": entry_id,
+        "MessageBody": letter.body,
+        "MessageGroupId": letter.group,
+        # Made from the dead letter's id, not the message's: a message that dies twice has two dead letters.
+        "MessageDeduplicationId": deduplication_id,
+        "MessageAttributes": _sent_attributes(letter),
+        **sendable_trace(letter.trace_header),
+    }
 
 
 def _sent_attributes(letter: DeadLetteredMessage) -> Any:

@@ -9,7 +9,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
-from lanes.body import attribute_bytes, sendable_attribute
+from lanes.body import TRACE_HEADER, attribute_bytes, sendable_attribute, sendable_trace
 from lanes.consumer.records import RawRecord
 from lanes.depth import LaneDepth
 from lanes.errors import AwsError
@@ -135,6 +135,7 @@ class LaneQueueCalls:
                 MessageGroupId=record.group,
                 MessageDeduplicationId=f"{record.message_id}-{record.first_received_at:.3f}",
                 MessageAttributes=attributes_with(note, lane, record),
+                **sendable_trace(record.attributes.get(TRACE_HEADER)),
             )
 
     def remove(self, lane: str, record: RawRecord) -> None:
@@ -159,6 +160,7 @@ class LaneQueueCalls:
                 MessageGroupId=record.group,
                 MessageDeduplicationId=deduplication_id,
                 MessageAttributes=attributes,
+                **sendable_trace(record.attributes.get(TRACE_HEADER)),
             )
 
     def _delete_batch(

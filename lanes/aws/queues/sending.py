@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from lanes.aws.errors import aws_errors
 from lanes.aws.queues.bell import SenderBell, date_of, sender_bell
+from lanes.body import sendable_trace
 from lanes.fault_codes import may_pass
 from lanes.message import CLAIMED_AT, RUN
 from lanes.producer.outgoing import Accepted, Refused, SendEntry
@@ -83,10 +84,5 @@ def _entry(entry: SendEntry) -> SendMessageBatchRequestEntryTypeDef:
         attributes[RUN] = {"DataType": "String", "StringValue": entry.run}
     if attributes:
         wire["MessageAttributes"] = attributes
-    if entry.trace_header is not None:
-        # AWS: by it X-Ray links the traces of senders to that of the consumer; it counts towards no quota of the
-        # message (X-Ray developer guide, "Amazon SQS").
-        wire["MessageSystemAttributes"] = {
-            "AWSTraceHeader": {"DataType": "String", "StringValue": entry.trace_header}
-        }
+    wire.update(sendable_trace(entry.trace_header))
     return wire

@@ -53,6 +53,7 @@ class DeadLetteredMessage:
         attributes: message attributes from SQS, without the note.
         note: the consumer's note; empty if SQS moved the message by itself, or nothing fitted beside the body.
         moved_by_sqs: whether SQS says that it moved the message.
+        trace_header: X-Ray's tracing header; empty for none.
 
     """
 
@@ -66,6 +67,7 @@ class DeadLetteredMessage:
     attributes: Mapping[str, Any]
     note: Mapping[str, Any]
     moved_by_sqs: bool = False
+    trace_header: str = ""
 
     @property
     def kind(self) -> str:
