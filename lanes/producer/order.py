@@ -76,9 +76,11 @@ class SendOrder:
             return []
         batch: list[Outgoing] = []
         free_bytes = MAX_BYTES
-        # A message that does not fit ends the batch: smaller ones from behind it would delay it again and again.
-        while self._ready and len(batch) < MAX_ENTRIES and self._ready[0][1].size_bytes <= free_bytes:
-            if batch and (batch[0].alone or self._ready[0][1].alone):
+        while self._ready and len(batch) < MAX_ENTRIES:
+            first = self._ready[0][1]
+            # A message that does not fit ends the batch: smaller ones from behind it would delay it again and again.
+            # One that fits into no batch is left to SQS to refuse, or it would hold up its lane for ever.
+            if batch and (batch[0].alone or first.alone or first.size_bytes > free_bytes):
                 break
             _, item = heapq.heappop(self._ready)
             item.first_tried_at = min(item.first_tried_at, now)

@@ -189,6 +189,9 @@ UPLOAD = '{"Records": [{"s3": {"object": {"key": "a/b.txt", "size": 10, "sequenc
             ("MEDIUM", "a/b.txt", "m0"),
         ),
         ("plain", {"group_by": "a", "id_by": "b", "priority": -1}, ("MAIN", "m0", "m0")),
+        ('\ufeff{"customer": "c"}', {"group_by": "customer"}, ("MEDIUM", "c", "m0")),
+        ('{"customer": 7.0}', {"group_by": "customer"}, ("MEDIUM", "7", "m0")),
+        ('{"customer": 7.5}', {"group_by": "customer"}, ("MEDIUM", "m0", "m0")),
         (body(100), {"priority": -1, "group_by": "subject"}, ("HIGH", None, "lanes#order.placed#e")),
     ],
 )

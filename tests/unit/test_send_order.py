@@ -87,6 +87,19 @@ def test_without_other_settings_no_call_ends_after_sqs_forgot_the_first_one(call
     assert ended < 300
 
 
+def test_a_message_that_fits_into_no_batch_holds_up_no_other():
+    """SQS refuses it, and says why."""
+    order = order_of(outgoing(["a", "b", "a"], sizes={0: MAX_BYTES + 1}))
+
+    first, second = start_all(order, 0.0)
+    assert (indexes(first), indexes(second)) == ([0], [1])
+    order.settle(first, {0: REFUSED}, 0.0)
+    order.settle(second, {1: ACCEPTED}, 0.0)
+
+    assert (list(order.sent), sorted(order.unsent)) == ([1], [0, 2])
+    assert not start_all(order, 0.0)
+
+
 def test_a_failure_halves_the_calls_and_success_brings_them_back():
     """A lane that is throttled is asked less at once; calls that fail together are one failure."""
     order = order_of(outgoing([str(place) for place in range(400)]), concurrency=4)
