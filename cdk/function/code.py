@@ -5,12 +5,12 @@ An asset is assembled from copies, so bundling needs no Docker.
 """
 
 import ast
+import functools
 import shutil
 import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 
 import jsii
@@ -76,7 +76,7 @@ def consumer_code(folder: str | Path) -> lambda_.Code:
         str(source),
         # The hash of the output, so that file times and paths of this machine do not cause a deployment.
         asset_hash_type=AssetHashType.OUTPUT,
-        bundling=bundled_by(partial(bundle, source)),
+        bundling=bundled_by(functools.partial(bundle, source)),
     )
 
 
@@ -233,21 +233,25 @@ def _files_of(module: str) -> Iterator[Path]:
         return
 
 
-def _imports(file: Path, *, is_ours: bool) -> list[str]:
+def _imports(file: Path, *, is_ours: bool) -> tuple[str, ...]:
     """Return the names of this library's modules in a file: imported, or in other code as text for a dynamic import."""
     source = file.read_bytes()
-    if NAME.encode() not in source:
-        return []
+    return _named(source, is_ours=is_ours) if NAME.encode() in source else ()
+
+
+@functools.cache
+def _named(source: bytes, *, is_ours: bool) -> tuple[str, ...]:
+    """Find the names in source code; the functions of an app share most modules of the library."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
-        return []
-    return [
+        return ()
+    return tuple(
         name
         for node in _executed(tree)
         for name in _names(node, is_ours=is_ours)
         if f"{name}.".startswith(f"{NAME}.")
-    ]
+    )
 
 
 def _executed(node: ast.AST) -> Iterator[ast.AST]:

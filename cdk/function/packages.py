@@ -138,8 +138,9 @@ def _installer() -> list[str]:
     """Return the command that installs packages for the function's platform."""
     if util.find_spec("pip") is not None:
         platforms = [f"--platform={platform}" for platform in PLATFORMS]
-        pip = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-compile"]
-        return [*pip, "--implementation=cp", *platforms]
+        # Conflicts with packages of this environment, for which pip would read all of them, mean nothing in the asset.
+        quick = ["--disable-pip-version-check", "--no-compile", "--no-warn-conflicts"]
+        return [sys.executable, "-m", "pip", "install", *quick, "--implementation=cp", *platforms]
     if (uv := shutil.which("uv")) is not None:
         return [
             uv,
