@@ -404,6 +404,9 @@ def _cut(value: object) -> str:
 
 
 def _parsed(body: str) -> Mapping[str, Any]:
+    if not isinstance(body, str):
+        # SQLite keeps bytes in a column of texts, where a program has written some.
+        raise MessageDecodeError(f"the body is of type {type(body).__name__}, not text")
     if body.startswith(BYTE_ORDER_MARK):
         raise MessageDecodeError(
             "it begins with a byte order mark; write UTF-8 without one (in Python: utf-8, not utf-8-sig)"

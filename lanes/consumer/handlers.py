@@ -290,6 +290,10 @@ def registered(
         raise TypeError(
             f"{name} is a generator, which does nothing when called; handlers are functions or coroutines"
         )
+    if inspect.isclass(handler) and any("__call__" in vars(one) for one in handler.__mro__[:-1]):
+        raise TypeError(
+            f"{name} is a class, whose call only makes an object; register one: consumer.handler(kind)({name}())"
+        )
     try:
         outer = inspect.signature(handler, follow_wrapped=False)
     except ValueError as error:

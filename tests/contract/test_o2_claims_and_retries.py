@@ -185,10 +185,11 @@ def test_a_lost_answer_is_repeated_under_the_same_id(sqlite_subject, clock):
     assert run.sent() == ["a"]
 
 
-def test_an_unreadable_entry_is_abandoned_at_once(sqlite_subject, clock):
-    """No attempt could send it, and it holds nothing up."""
+@pytest.mark.parametrize("body", ["no event", b'{"specversion":"1.0"}', 7])
+def test_an_unreadable_entry_is_abandoned_at_once(sqlite_subject, clock, body):
+    """No attempt could send it, and it holds nothing up; SQLite keeps values of any type."""
     run = Run(sqlite_subject, clock)
-    broken = replace(run.outbox.prepare("k", None, id="broken"), body="no event")
+    broken = replace(run.outbox.prepare("k", None, id="broken"), body=body)
     sqlite_subject.write(broken)
     run.write("a")
 

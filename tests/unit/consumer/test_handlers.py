@@ -337,6 +337,21 @@ def test_a_method_without_its_object_is_refused(function):
     assert registered(Orders().place).takes_context is False
 
 
+def test_a_class_of_handlers_is_refused():
+    """Its call would make an object that nobody calls, and the message would count as done."""
+
+    class Booking:
+        def __init__(self, account):
+            self.account = account
+
+        def __call__(self, message):
+            return message
+
+    with pytest.raises(TypeError, match=r"Booking is a class, whose call only makes an object; register one"):
+        registered(Booking)
+    assert registered(Booking(7))("message", None) == "message"
+
+
 def test_a_builtin_without_a_signature_is_refused():
     """Python can't say how it is called, and its own error names no way out."""
     with pytest.raises(TypeError, match="max has no signature to read; call it in a function of your own"):
