@@ -407,15 +407,14 @@ def _union(arms: tuple[Any, ...], readers: list[Read]) -> Read:
         return _refuse(value, where, problems, name)
 
     def read(value: Any, where: str, problems: Findings) -> Any:
+        if not isinstance(value, list | dict):
+            return chosen(value, where, problems)
         # The data own their values until the end of the reading, so no other one has this id.
         key = (id(readers), id(value), problems.strict)
-        known = problems.unions.get(key)
-        if known is None:
+        if key not in problems.unions:
             found = Findings(strict=problems.strict, unions=problems.unions)
-            known = chosen(value, where, found), found
-            if isinstance(value, list | dict):
-                problems.unions[key] = known
-        result, found = known
+            problems.unions[key] = chosen(value, where, found), found
+        result, found = problems.unions[key]
         problems.add(found)
         return result
 

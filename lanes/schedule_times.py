@@ -163,7 +163,11 @@ def _cron_times(
     # In Scheduler 1 is Sunday, and names are the same everywhere.
     weekday = re.sub(r"\d", lambda found: str(int(found[0]) - 1), weekday)
     parts = [minute, hour, day.replace("?", "*"), month, weekday.replace("?", "*")]
-    for naive in _parsed(parts, after.astimezone(zone).replace(tzinfo=None), is_reverse=is_reverse):
+    first = after.astimezone(zone).replace(tzinfo=None)
+    if is_reverse:
+        # Clocks that go back repeat up to an hour, and a time of the first one may be later on them.
+        first += timedelta(hours=1)
+    for naive in _parsed(parts, first, is_reverse=is_reverse):
         moment = naive.replace(tzinfo=zone).astimezone(UTC)
         exists = moment.astimezone(zone).replace(tzinfo=None) == naive
         if exists and ((moment < after) if is_reverse else (moment > after)):

@@ -86,6 +86,15 @@ def test_a_time_that_exists_twice_is_taken_once():
     assert next_time(nightly, ZURICH, after=first, start=START) == utc(2026, 10, 26, 1, 30)
 
 
+def test_the_last_time_is_found_in_the_repeated_hour_too():
+    """At ten past two for the second time, half past two was 40 minutes ago."""
+    before = utc(2026, 10, 25, 1, 10)
+
+    found = last_time("cron(30 2 ? * * *)", ZURICH, before=before, start=START)
+
+    assert found == utc(2026, 10, 25, 0, 30)
+
+
 def test_a_rate_counts_from_its_start():
     """Also where clocks change: a day has 24 hours."""
     daily = rate_expression(timedelta(days=1))
