@@ -57,7 +57,12 @@ def _plain(value: Any) -> Any:
 
 def _of_numpy(value: Any) -> Any:
     """Return a scalar as one of Python's; its times may be finer, and missing ones count as times."""
-    kind = getattr(getattr(value, "dtype", None), "kind", "")
+    dtype = getattr(value, "dtype", None)
+    if getattr(dtype, "names", None):
+        # Its value for Python is a tuple, without their names.
+        cure = "dict(zip(value.dtype.names, value.item()))"
+        raise TypeError(f"{type(value).__name__} with fields has no form in JSON; pass {cure}")
+    kind = getattr(dtype, "kind", "")
     if kind == "M" and (text := str(value)) != "NaT":
         return text
     plain = value.item()

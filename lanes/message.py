@@ -119,7 +119,7 @@ def time_of(not_before: datetime | timedelta, now: float, *, latest: timedelta) 
     elif not isinstance(not_before, datetime):
         problem = f"not_before is {not_before!r}; pass a datetime with a time zone, or a timedelta from now"
         raise InvalidMessageError([problem])
-    elif not_before.utcoffset() is None:
+    elif not has_zone(not_before):
         problem = f"not_before is {not_before.isoformat()} without a time zone; add one, such as tzinfo=UTC"
         raise InvalidMessageError([problem])
     else:
@@ -128,6 +128,14 @@ def time_of(not_before: datetime | timedelta, now: float, *, latest: timedelta) 
         problem = f"not_before is {not_before}; must be at most {latest.days:,} days ahead"
         raise InvalidMessageError([problem])
     return max(found, 0.0)
+
+
+def has_zone(moment: datetime) -> bool:
+    """Whether a time has a time zone; the missing time of pandas, which is a datetime too, has none."""
+    try:
+        return moment.utcoffset() is not None
+    except ValueError:
+        return False
 
 
 def check_expiry(message: Message[Any], due: float | None) -> None:
@@ -313,7 +321,7 @@ class Message(Generic[Data_co]):
         for name, time in (("time", self.time), ("expires", self.expires)):
             if name == "expires" and time is None:
                 continue
-            if not isinstance(time, datetime) or time.utcoffset() is None:
+            if not isinstance(time, datetime) or not has_zone(time):
                 problems.append(f"{name} is {_cut(time)}; it must be a datetime with a time zone")
         if self.traceparent is not None and not isinstance(self.traceparent, str):
             problems.append(f"traceparent is {_cut(self.traceparent)}; it must be a string")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from enum import Enum, IntEnum
+from types import SimpleNamespace
 from typing import Annotated, NamedTuple
 from uuid import UUID
 
@@ -211,6 +212,15 @@ class Time64(Scalar):
 Time64.__module__, Time64.__name__ = "numpy", "timedelta64"
 
 
+class Row(Scalar):
+    """A row of a table of records, whose value for Python is a tuple."""
+
+    dtype = SimpleNamespace(kind="V", names=("order", "amount"))
+
+
+Row.__module__ = "numpy"
+
+
 def test_times_of_numpy_are_written_as_times():
     """A column of pandas has nanoseconds, which are a number for Python."""
     text = "2026-01-02T00:00:00.000000001"
@@ -224,10 +234,14 @@ def test_times_of_numpy_are_written_as_times():
         (Time64(None, "NaT"), "NaT has no form in JSON; pass None"),
         (Time64(5, "5 nanoseconds", "m"), r"timedelta64 .* pass value / numpy.timedelta64\(1, 's'\)"),
         (Scalar(Scalar(1)), r"Scalar has no form in JSON; pass float\(value\)"),
+        (
+            Row((1, 2.5)),
+            r"Row with fields has no form in JSON; pass dict\(zip\(value.dtype.names, value.item\(\)\)\)",
+        ),
     ],
 )
 def test_what_numpy_would_give_as_something_else_is_refused(value, problem):
-    """Missing times, durations without their unit, and floats that Python lacks."""
+    """Missing times, durations without their unit, floats that Python lacks, and values without their names."""
     with pytest.raises(TypeError, match=problem):
         encoded([value])
 

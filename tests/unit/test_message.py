@@ -10,11 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanes.errors import InvalidMessageError, MessageDecodeError, MessageTooLargeError
-from lanes.message import LARGEST_BODY_BYTES, SQS_ID, JsonText, Message, id_in, size_bytes
+from lanes.message import LARGEST_BODY_BYTES, SQS_ID, JsonText, Message, id_in, size_bytes, time_of
 from lanes.source import program_source
 
 EVENT = {"specversion": "1.0", "id": "7", "source": "shop", "type": "order.placed", "data": {"order": 7}}
 
+
+class Missing(datetime):
+    """As the missing time of pandas."""
+
+    def utcoffset(self):
+        """Raise, as it does."""
+        raise ValueError("NaTType does not support utcoffset")
+
+
+NOT_A_TIME = Missing(2026, 1, 1, tzinfo=UTC)
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
@@ -129,6 +139,7 @@ def depth():
         ({"priority": "50"}, "priority"),
         ({"priority": 1.5}, "priority"),
         ({"time": datetime(2026, 11, 20)}, "time"),  # noqa: DTZ001 - the missing time zone is the point
+        ({"expires": NOT_A_TIME}, "expires"),
         ({"time": "now"}, "time"),
         ({"traceparent": 1}, "traceparent"),
         ({"data": float("nan")}, "not JSON"),
@@ -145,6 +156,12 @@ def test_a_message_that_breaks_a_rule_is_refused(fields, problem):
     """The error names the field and what is allowed."""
     with pytest.raises(InvalidMessageError, match=problem):
         Message(**{"kind": "k", **fields}).to_body()
+
+
+def test_a_missing_time_is_no_time_for_later():
+    """A table of pandas has some."""
+    with pytest.raises(InvalidMessageError, match="without a time zone"):
+        time_of(NOT_A_TIME, 0.0, latest=timedelta(days=1))
 
 
 def test_a_member_of_an_enum_is_its_text():
