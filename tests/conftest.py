@@ -8,6 +8,7 @@ import ipaddress
 import os
 import random
 import socket
+import sys
 
 import pytest
 from botocore.loaders import JSONFileLoader, Loader
@@ -147,8 +148,13 @@ def _loopback_only():
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _models_read_once():
-    """Keep the descriptions of AWS's services, which botocore reads from its files anew for each session."""
+def _looked_up_once():
+    """
+    Keep what botocore and moto find out again and again, and always find alike.
+
+    The descriptions of AWS's services, which botocore reads from its files for each session; a part of its own name
+    and the methods of a service, looked through for each call.
+    """
     loader, list_services = JSONFileLoader(), Loader.list_available_services
     load_file, listed = functools.cache(loader.load_file), {}
 
@@ -161,6 +167,14 @@ def _models_read_once():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(JSONFileLoader, "load_file", lambda _self, path: load_file(path))
         patch.setattr(Loader, "list_available_services", list_once)
+        for module, name in (
+            ("botocore.useragent", "sanitize_user_agent_string_component"),
+            ("moto.core.responses", "method_names_from_class"),
+        ):
+            # Tests that use moto have imported it by now; others need not.
+            if module in sys.modules:
+                found = getattr(sys.modules[module], name)
+                patch.setattr(sys.modules[module], name, functools.cache(found))
         yield
 
 
