@@ -58,7 +58,13 @@ class Attempts:
     """
 
     def __init__(
-        self, *, config: LanesConfig, handlers: Handlers, settlement: Settlement, breakers: Breakers
+        self,
+        *,
+        config: LanesConfig,
+        handlers: Handlers,
+        settlement: Settlement,
+        breakers: Breakers,
+        monotonic: Callable[[], float],
     ) -> None:
         self._settings = settings = config.consumer
         self._handlers = handlers
@@ -67,7 +73,8 @@ class Attempts:
         self._caller = Caller(config=config, telemetry=settlement.telemetry)
         self._ledger = settlement.ledger
         self._telemetry = settlement.telemetry
-        self.clock = settlement.clock
+        self._clock = settlement.clock
+        self._monotonic = monotonic
         self._limit = settings.function_timeout.total_seconds() * WHOLE_INVOCATION
         configured = settings.record_time.total_seconds() if settings.record_time else 0.0
         self.longest: defaultdict[str, float] = defaultdict(float)
@@ -90,13 +97,13 @@ class Attempts:
 
         `check` raises `Yielded` where the handler has to leave; if the `way` ages, it is asked before the handler too.
         """
-        began, lane = self.clock(), batch.lane
+        began, lane = self._monotonic(), batch.lane
         for record, outcome in self._outcomes(batch, call, entries, interceptions, check=check, way=way):
             for part in reversed(interceptions):
                 outcome = part.after(record, outcome)  # noqa: PLW2901 - each part may replace it
             yield record, outcome
         # With the calls around the handler, which the next record needs as well.
-        took = self.clock() - began
+        took = self._monotonic() - began
         if took > self.longest[lane.name]:
             self.longest[lane.name] = took
             self.needed[lane.name] = max(self._least, min(took + SETTLING, self._limit))
@@ -137,11 +144,11 @@ class Attempts:
                 _leave_if_over(batch)
                 if early is not None:
                     early()
-            started_at = self.clock()
+            started_at, began = self._clock(), self._monotonic()
             with way.during:
                 failures = self._caller.call(batch, begun, check=check)
-            times = started_at, self.clock()
-            pauses = self._pauses(batch.lane, begun, failures, took=max(0.0, times[1] - started_at))
+            times = started_at, self._clock()
+            pauses = self._pauses(batch.lane, begun, failures, took=self._monotonic() - began)
         except Yielded as left:
             for attempt in begun:
                 yield attempt.record, _uncounted(attempt.before, to=left.to)
@@ -167,7 +174,7 @@ class Attempts:
             # No slot waits for it, so those of lanes below must not be tried before it is back.
             self.breakers.returns(lane, self.resolve(record).resource, delay)
         # Its batch may end long after the pause, since it waits for the resource with its other records.
-        return Outcome(entry=entry, delay=delay, since=self.clock(), reason=Reason.AWAY)
+        return Outcome(entry=entry, delay=delay, since=self._clock(), reason=Reason.AWAY)
 
     @property
     def tries_one(self) -> bool:
@@ -209,7 +216,7 @@ class Attempts:
 
     def _refused(self, lane: Lane, record: RawRecord, entry: Entry, work: Work) -> Outcome | None:
         """Return the outcome of a record that gets no attempt, or None."""
-        if not entry.given_up and work.expires_at < self.clock():
+        if not entry.given_up and work.expires_at < self._clock():
             return self._expired(lane, record, work)
         if entry.given_up or entry.attempts >= self._settings.max_attempts:
             return _dead_letter(entry, entry.given_up or EXHAUSTED, error=last_error(entry))
@@ -228,7 +235,7 @@ class Attempts:
     def _waits_for_code(self, lane: Lane, record: RawRecord, entry: Entry) -> Outcome | None:
         """Return a record of an unknown kind for a while: a deploy or its end may bring the handler; else None."""
         # From the first receive that met no handler, not from the sending: a rollback meets messages that are old.
-        now = self.clock()
+        now = self._clock()
         since = min(entry.unknown_since or now, now)
         left = since + self._settings.unknown_kind_for.total_seconds() - now
         if left <= 0:
@@ -366,7 +373,7 @@ class Attempts:
             attempts=entry.attempts + 1,
             ending=ending,
             noted_receive=record.receive_count,
-            noted_at=self.clock(),
+            noted_at=self._clock(),
             last_error=error,
         )
         try:

@@ -128,12 +128,12 @@ class Corridor:
         if len(call.records) > 1:
             most = 1 if self.attempts.breakers.is_open(call.works[0].resource) else way.most
             call = call.only(call.records, most=most)
-        began = self.attempts.clock() if way.reserve else 0.0
+        began = way.reserve.monotonic() if way.reserve else 0.0
         check = partial(_check, batch, turn, way)
         attempts = self.attempts.run(batch, call, outcomes.entries, interceptions, check=check, way=way)
         yielded = self._take(lane, outcomes, attempts)
         if way.reserve:
-            way.reserve.charge(way.waited + self.attempts.clock() - began)
+            way.reserve.charge(way.waited + way.reserve.monotonic() - began)
             self.settlement.telemetry.count(Metric.RESERVE)
         if yielded is not None:
             self._yield_in_mid_work(batch, turn, outcomes, yielded)

@@ -288,7 +288,8 @@ class CachedLedger:
         `alone` if the ledger has no more than this environment wrote, but for the records of one before it.
         """
         now = self.clock()
-        is_fresh = now - self._parked_read_at.get(lane, float("-inf")) <= TRUSTED * (15 if alone else 1)
+        # A reading with a time in the future has no known age: the clock was set back.
+        is_fresh = 0 <= now - self._parked_read_at.get(lane, float("-inf")) <= TRUSTED * (15 if alone else 1)
         # A limited reading proves nothing once all of its entries are woken.
         if is_fresh and (lane not in self._cut or self.parked(lane)):
             return

@@ -93,7 +93,8 @@ class Outcome:
         """Return the outcome with the rest of its delay."""
         if not self.since or self.delay is None:
             return self
-        left = self.since + self.delay - now
+        # At most the whole delay: more is left where the clock was set back.
+        left = min(self.since + self.delay - now, self.delay)
         # Not late, and not at once: tried twice in a row, a few messages would look like those that are to blame.
         return dataclasses.replace(self, delay=max(1, math.floor(left)) if left > 0 else 0, since=0.0)
 

@@ -114,10 +114,16 @@ class Runtime:
         slots = config.consumer.reserved_concurrency
         peers = Peers(slots=slots, table=self.presence, environment=environment, clock=clock)
         breakers = Breakers(telemetry=telemetry, clock=clock, monotonic=self.monotonic, sleep=self.sleep)
-        attempts = Attempts(config=config, handlers=handlers, settlement=settlement, breakers=breakers)
+        attempts = Attempts(
+            config=config,
+            handlers=handlers,
+            settlement=settlement,
+            breakers=breakers,
+            monotonic=self.monotonic,
+        )
         interceptors = self._interceptors(settlement, peers, environment)
         corridor = Corridor(interceptors=interceptors, attempts=attempts, settlement=settlement)
-        reserve = Reserve(share=config.consumer.reserve, clock=clock)
+        reserve = Reserve(share=config.consumer.reserve, clock=clock, monotonic=self.monotonic)
         if config.consumer.engine is EngineName.PULL:
             from lanes.consumer.engines.pull import PullEngine
 
@@ -183,7 +189,14 @@ class Runtime:
 
     def _turn_services(self, settlement: Settlement, reserve: Reserve, peers: Peers) -> TurnServices:
         config, ledger = self.deployment.config, settlement.ledger
-        check = BacklogCheck(config=config, depths=self.queues, peers=peers, ledger=ledger, clock=self.clock)
+        check = BacklogCheck(
+            config=config,
+            depths=self.queues,
+            peers=peers,
+            ledger=ledger,
+            clock=self.clock,
+            monotonic=self.monotonic,
+        )
         return TurnServices(
             peers=peers,
             check=check,

@@ -599,3 +599,24 @@ def test_lanes_are_set_aside_one_for_another(beside):
     scenario.step("MAIN")
 
     assert scenario.done == ["main0", "medium0", "high0", "high1", "medium1", "main1"]
+
+
+@pytest.mark.parametrize("set_by", [-100.0, 100.0])
+@pytest.mark.parametrize("engine", ["mappings", "pull"])
+def test_high_does_not_wait_longer_for_a_clock_that_was_set(engine, set_by):
+    """With one slot, soon after its environment began; a mapping's own retries take eight seconds at most here."""
+    raw = {"consumer": {"engine": engine}, "lanes": [{"name": "HIGH", "threshold": 50}, {"name": "MAIN"}]}
+    lanes = SimulatedLanes(LanesConfig.from_dict(raw), seed=4)
+    began, now = lanes.scheduler.now, lanes.scheduler.clock
+    lanes._injector.clock = lambda: lambda: now() + (set_by if now() > began + 12 else 0.0)
+    for number in range(400):
+        lanes.send("MAIN", group=f"m{number}", seconds=1.0)
+    for number in range(60):
+        lanes.scheduler.after(
+            3.0 * number, lambda number=number: lanes.send("HIGH", group=f"h{number}", seconds=0.05)
+        )
+
+    lanes.run(seconds=200)
+
+    assert len(lanes.handled.waits("HIGH")) == 60
+    assert lanes.handled.waits("HIGH")[-1] < 10

@@ -57,6 +57,7 @@ class BacklogCheck:
         peers: Peers,
         ledger: CachedLedger,
         clock: Callable[[], float],
+        monotonic: Callable[[], float],
     ) -> None:
         self._above = {lane.name: config.lanes_above(lane) for lane in config.lanes}
         self._below = {lane.name: config.lanes_below(lane) for lane in config.lanes}
@@ -68,7 +69,8 @@ class BacklogCheck:
         # calls for 0.90 to 1.09 of it (docs/decisions/0014-defaults.md).
         self._recheck = config.consumer.recheck_interval.total_seconds()
         # A crash ended the environment before this one, so later all of its records have returned.
-        self._strands_until = clock() + config.consumer.function_timeout.total_seconds()
+        self._monotonic = monotonic
+        self._strands_until = monotonic() + config.consumer.function_timeout.total_seconds()
         self._visible: dict[str, VisibleBacklog] = defaultdict(VisibleBacklog)
         self._held: dict[str, HeldBacklog] = defaultdict(HeldBacklog)
         self._free, self._ended_at = 0.0, float("inf")
@@ -179,7 +181,7 @@ class BacklogCheck:
             parked = len(self._ledger.parked(lane.name))
             waiting = max(0, waiting - parked)
         now = self._clock()
-        if self._peers.alone and now < self._strands_until:
+        if self._peers.alone and self._monotonic() < self._strands_until:
             free = self._free_until(during) if during else self._free
             waiting = self._held[lane.name].waiting(waiting, undeleted=own, now=now, free=free)
         if own and not parked:

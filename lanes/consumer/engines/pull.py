@@ -235,12 +235,12 @@ class PullTurn:
             # A record above that was served here found the resource away.
             return Proceed(most=0)
         # Each way to a start passes here: no record skips the rate, or starts after a stop or too late.
-        chosen_at = self._services.clock()
+        chosen_at = reserve.monotonic()
         if self._needs_whole_invocation(rest[0]) or not self._wait_for_rate(rest[0], is_ahead=is_ahead):
             return Outcome(delay=shortest_delay(rest), reason=Reason.TIME)
         during = slot.beside_handler(lane)
         if is_ahead:
-            waited = self._services.clock() - chosen_at
+            waited = reserve.monotonic() - chosen_at
             way = Proceed(reserve=reserve, waited=waited, may_yield=False, most=1, during=during)
         else:
             may_yield = rest[0].receive_count < MAX_RECEIVES

@@ -21,13 +21,20 @@ class Reserve:
     A small share of one slot's time for a lane's overdue messages while higher lanes are busy, saved up until used.
 
     Each environment keeps its own account for its one slot, so all together spend the share of all slots.
+
+    Args:
+        share: of the slot's time, 0 to 1.
+        clock: returns epoch seconds.
+        monotonic: returns seconds that no one sets back.
+
     """
 
-    def __init__(self, *, share: float, clock: Callable[[], float]) -> None:
+    def __init__(self, *, share: float, clock: Callable[[], float], monotonic: Callable[[], float]) -> None:
+        self.monotonic = monotonic
         self._share = share
         self._clock = clock
         # No credit at first: each new environment would serve overdue records at once, and Lambda may start many.
-        self._paid_until = clock()
+        self._paid_until = monotonic()
 
     def admits(self, lane: Lane, record: RawRecord) -> bool:
         """Whether a record starts although its lane would yield: it is overdue and the account has time left."""
@@ -38,9 +45,9 @@ class Reserve:
     @property
     def has_time(self) -> bool:
         """Whether the account has time left."""
-        return self._share > 0 and self._clock() > self._paid_until
+        return self._share > 0 and self.monotonic() > self._paid_until
 
     def charge(self, seconds: float) -> None:
         """Charge a record's time. The account may be overdrawn once, and is paid back before the next record."""
-        saved_since = max(self._paid_until, self._clock() - SAVED_UP)
+        saved_since = max(self._paid_until, self.monotonic() - SAVED_UP)
         self._paid_until = saved_since + seconds / self._share

@@ -140,6 +140,17 @@ def test_a_reading_serves_for_a_while(environment, alone, age):
     assert calls_for("MAIN") == ["Query"]
 
 
+def test_a_reading_of_the_future_is_made_again(environment):
+    """The clock was set back, so its age is unknown."""
+    environment.cache.read_parked("MAIN")
+    environment.clock.now -= 3600
+    assert environment.calls == ["Query"]
+
+    environment.cache.read_parked("MAIN")
+
+    assert environment.calls == ["Query"]
+
+
 def test_a_batch_that_the_limit_may_have_cut_is_left_out(environment):
     """Half a batch would leave its groups blocked; a single batch is taken as far as it was read."""
     environment.peers_note(*(parked(f"a{n}", NOW + 50, batch="a") for n in range(3)))

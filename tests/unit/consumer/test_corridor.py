@@ -68,6 +68,7 @@ class FakeTurn:
         self.charged: list[float] = []
         self.closed: list[Outcomes] = []
         self.keep_invisible: Callable[[], Sequence[str]] = list
+        self.monotonic: Callable[[], float] = float
 
     def hold(self, outcomes: Outcomes) -> Sequence[str]:
         return self.keep_invisible()
@@ -118,7 +119,7 @@ class Environment:
     """One environment with the handler of each message's choice, and no engine."""
 
     def __init__(self, *interceptors, seconds: float = 60.0) -> None:
-        self.clock = FakeClock()
+        self.clock, self.monotonic = FakeClock(), FakeClock()
         self.queues = Queues()
         self.table = MemoryLedger(Calls())
         self.telemetry = Recorder()
@@ -144,6 +145,7 @@ class Environment:
                     monotonic=self.clock,
                     sleep=self.clock.advance,
                 ),
+                monotonic=self.monotonic,
             ),
             settlement=self.settlement,
         )
@@ -151,6 +153,7 @@ class Environment:
     def _work(self, message, context):
         self.started.append(context.message_id)
         self.clock.advance(self.takes)
+        self.monotonic.advance(self.takes)
         if does := self.does.get(context.message_id):
             does(context)
 
@@ -185,7 +188,8 @@ class Environment:
         return {record.message_id: outcome for record, outcome in outcomes}
 
     def lend_queues(self, turn: FakeTurn) -> None:
-        """Let a turn change visibility here."""
+        """Let a turn change visibility here, and its account take this environment's time."""
+        turn.monotonic = self.monotonic
         turn.keep_invisible = lambda: self.queues.change_visibility(MAIN.name, [])
 
 
@@ -333,6 +337,16 @@ def test_a_record_that_does_not_fit_into_the_time_is_not_asked_about():
 
     assert turn.asked == ["a1"]
     assert {found[name].reason for name in ("b1", "c1")} == {Reason.TIME}
+
+
+def test_a_clock_that_is_set_in_mid_work_makes_no_record_longer():
+    """Else this environment would start records in the first tenth of an invocation only, for as long as it lives."""
+    environment, turn = Environment(), FakeTurn()
+    environment.does["a1"] = lambda _context: environment.clock.advance(3600)
+
+    environment.run(turn, "a1")
+
+    assert environment.corridor.attempts.longest["MAIN"] == pytest.approx(0.1)
 
 
 class Broken:

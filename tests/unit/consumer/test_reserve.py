@@ -20,7 +20,7 @@ def overdue(clock):
 def test_only_what_waits_longer_is_served(waited, served):
     """Not what waits just so long."""
     clock = FakeClock()
-    reserve = Reserve(share=0.5, clock=clock)
+    reserve = Reserve(share=0.5, clock=clock, monotonic=clock)
     clock.advance(100)
 
     assert reserve.admits(LANE, record_with(sent_at=clock.now - waited)) is served
@@ -29,7 +29,7 @@ def test_only_what_waits_longer_is_served(waited, served):
 def test_savings_are_bounded():
     """A quiet hour is no burst."""
     clock = FakeClock()
-    reserve = Reserve(share=0.1, clock=clock)
+    reserve = Reserve(share=0.1, clock=clock, monotonic=clock)
     clock.advance(3600)
     spent = 0
     while reserve.admits(LANE, overdue(clock)):
@@ -37,3 +37,17 @@ def test_savings_are_bounded():
         spent += 1
 
     assert spent == SAVED_UP * 0.1
+
+
+def test_the_account_does_not_depend_on_a_clock_that_is_set():
+    """One that was wrong by an hour for a moment would leave overdue messages without a reserve for that hour."""
+    clock, monotonic = FakeClock(), FakeClock()
+    reserve = Reserve(share=0.1, clock=clock, monotonic=monotonic)
+    monotonic.advance(3600)
+    clock.advance(3600)
+    assert reserve.admits(LANE, overdue(clock))
+    reserve.charge(1)
+
+    clock.now -= 3600
+
+    assert reserve.admits(LANE, overdue(clock))

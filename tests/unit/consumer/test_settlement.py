@@ -144,3 +144,8 @@ def test_a_delay_that_began_before_the_settlement_is_shorter_then():
 
     assert [outcome.at(now).delay for now in (100.0, 101.5, 107.5, 108.0, 200.0)] == [8, 6, 1, 0, 0]
     assert Outcome(delay=8).at(200.0).delay == 8
+
+
+def test_a_delay_is_no_longer_for_a_clock_that_was_set_back():
+    """A record that waits for its resource would be away for as long as the clock was set back."""
+    assert Outcome(delay=8, since=3_700.0).at(100.0).delay == 8
