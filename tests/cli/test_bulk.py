@@ -14,7 +14,6 @@ import pytest
 
 from lanes.aws.bulk.runs import BulkRun
 from lanes.cli import bulk
-from local.server import AwsServer
 from spark_jobs.arguments import enqueue_parser as parser
 from tests.support.command import Typed
 from tests.support.lanes_server import DeployedLanes
@@ -24,13 +23,6 @@ pytestmark = pytest.mark.timeout(240)
 
 ROOT = Path(__file__).resolve().parents[2]
 CUSTOMERS = [{"customer": f"c-{number}"} for number in range(12)]
-
-
-@pytest.fixture(scope="module")
-def aws(tmp_path_factory):
-    """AWS in a process of its own."""
-    with AwsServer(log_path=tmp_path_factory.mktemp("aws") / "server.log") as server:
-        yield server
 
 
 @pytest.fixture(scope="module")

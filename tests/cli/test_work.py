@@ -18,7 +18,6 @@ from lanes.cli.target import Target
 from lanes.cli.work import environment_of, with_slots
 from lanes.config.deployment import Deployment, LaneQueues
 from local.account import connection_variables
-from local.server import AwsServer
 from tests.support.command import Typed
 from tests.support.lanes_server import LanesOnServer
 from tests.support.processes import descendants, wait_for_end
@@ -74,17 +73,10 @@ def hangs(message, context):
 """
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    """AWS in a process of its own."""
-    with AwsServer(log_path=tmp_path_factory.mktemp("aws") / "server.log") as server:
-        yield server
-
-
 @pytest.fixture
-def worker(server, tmp_path):
+def worker(aws, tmp_path):
     """Lanes with a stack of their own, and the command in a folder with handlers."""
-    made = Worker(server, tmp_path, stack=f"Work{next(STACKS)}")
+    made = Worker(aws, tmp_path, stack=f"Work{next(STACKS)}")
     yield made
     made.end()
 
