@@ -185,7 +185,7 @@ def test_a_lost_answer_is_repeated_under_the_same_id(sqlite_subject, clock):
     assert run.sent() == ["a"]
 
 
-@pytest.mark.parametrize("body", ["no event", b'{"specversion":"1.0"}', 7])
+@pytest.mark.parametrize("body", ["no event", b'{"specversion":"1.0"}', b"\xff", 7])
 def test_an_unreadable_entry_is_abandoned_at_once(sqlite_subject, clock, body):
     """No attempt could send it, and it holds nothing up; SQLite keeps values of any type."""
     run = Run(sqlite_subject, clock)

@@ -6,6 +6,7 @@ import importlib
 import sqlite3
 import threading
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 import sqlalchemy as sa
@@ -422,6 +423,40 @@ class TestBridges:
 
         assert kept == first
         assert committed(postgresql_subject) == [first.id, second.id]
+
+    def test_a_pipeline_of_psycopg_is_joined(self, postgresql_subject):
+        """Its cursors have no rows before they are fetched."""
+        psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
+        outbox = Outbox(sql=postgresql_subject.tables)
+        url = postgresql_subject.engine.url.set(drivername="postgresql").render_as_string()
+        with psycopg.connect(url, client_encoding="sql_ascii") as connection, connection.pipeline():
+            bridge = psycopg_transaction(connection)
+            first = outbox.add(bridge, "k", None, unique="u")
+            kept = outbox.add(bridge, "k", None, unique="u", on_duplicate="keep")
+            outbox.lock_group(bridge, "g")
+            second = outbox.add(bridge, "k", None, group="g")
+            connection.commit()
+
+        assert kept == first
+        assert committed(postgresql_subject) == [first.id, second.id]
+
+    def test_a_driver_may_give_texts_as_bytes(self, outbox, databases):
+        """As psycopg does with the encoding SQL_ASCII."""
+        with closing(sqlite3.connect(databases[0].url.database)) as connection:
+            bridge = sqlite3_transaction(connection)
+
+            def run(statement, parameters):
+                rows = bridge.run(statement, parameters)
+                return [[one.encode() if isinstance(one, str) else one for one in row] for row in rows]
+
+            in_bytes = replace(bridge, run=run)
+            first = outbox.add(in_bytes, "k", None, unique="u")
+            kept = outbox.add(in_bytes, "k", None, unique="u", on_duplicate="keep")
+            (second,) = outbox.add_many(in_bytes, [Message(kind="k")])
+            connection.commit()
+
+        assert kept == first
+        assert ids(databases[0]) == [first.id, second.id]
 
     def test_a_connection_of_asyncpg_needs_its_bridge(self, postgresql_subject):
         """In its transaction."""

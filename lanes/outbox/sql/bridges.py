@@ -123,12 +123,13 @@ def psycopg_transaction(connection: Any) -> Bridge:
     def run(statement: str, parameters: Any) -> Any:
         cursor = connection.cursor(**_tuples_of(connection))
         cursor.execute(statement, parameters)
-        return cursor.fetchall() if cursor.description else []
+        # All statements return rows; in a pipeline the cursor knows of them only when they are fetched.
+        return cursor.fetchall()
 
     async def run_async(statement: str, parameters: Any) -> Any:
         cursor = connection.cursor(**_tuples_of(connection))
         await cursor.execute(statement, parameters)
-        return await cursor.fetchall() if cursor.description else []
+        return await cursor.fetchall()
 
     def problem() -> str:
         # libpq: 0 is a connection without a transaction.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -225,8 +226,21 @@ def row_of(entry: Entry) -> dict[str, Any]:
     }
 
 
-def entry_of(row: Mapping[Any, Any]) -> Entry:
+def as_text(value: Any) -> Any:
+    """
+    Return a value of a row, as text if it is one in bytes.
+
+    SQLite keeps bytes in a column of texts, and psycopg gives all texts as bytes where the encoding is SQL_ASCII.
+    """
+    if isinstance(value, bytes):
+        with contextlib.suppress(UnicodeDecodeError):
+            return value.decode()
+    return value
+
+
+def entry_of(given: Mapping[Any, Any]) -> Entry:
     """Read an entry from its row."""
+    row = {name: as_text(value) for name, value in given.items()}
     return Entry(
         id=row["id"],
         kind=row["kind"],

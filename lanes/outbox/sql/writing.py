@@ -12,7 +12,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from lanes.errors import DuplicateEntryError, OutboxTransactionError
 from lanes.message import plain
 from lanes.outbox.sql.bridges import Bridge
-from lanes.outbox.sql.schema import entry_of, row_of
+from lanes.outbox.sql.schema import as_text, entry_of, row_of
 from lanes.outbox.sql.transaction import join, join_async
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def _kept(table: Table, entry: Entry, found_row: tuple[Any, bool], *, keeps: boo
 
 
 def _numbered(entries: Sequence[Entry], rows: Sequence[Any]) -> list[Entry]:
-    positions = {tuple(identity): position for position, *identity in rows}
+    positions = {tuple(map(as_text, identity)): position for position, *identity in rows}
     return [replace(entry, position=positions[entry.id, entry.kind, entry.source]) for entry in entries]
 
 
