@@ -48,12 +48,15 @@ class HandlerLoop:
             self._close = weakref.finalize(self, _close, self._runner)
         try:
             result = self._runner.run(coroutine, context=contextvars.copy_context())
-        except (KeyboardInterrupt, SystemExit):
-            # The loop was left between two steps, with tasks that would go on beside the next record.
-            self._runner = None
-            # A task group or a `gather` raises the same once more when it is cancelled.
-            with contextlib.suppress(KeyboardInterrupt, SystemExit):
-                self._close()
+        except BaseException as error:
+            # The loop was left between two steps, with tasks that would go on beside the next record: one of them may
+            # be the handler itself, where `loop.stop()` was called.
+            is_suspended = inspect.getcoroutinestate(coroutine) != inspect.CORO_CLOSED
+            if is_suspended or isinstance(error, KeyboardInterrupt | SystemExit):
+                self._runner = None
+                # A task group or a `gather` raises the same once more when it is cancelled.
+                with contextlib.suppress(KeyboardInterrupt, SystemExit):
+                    self._close()
             raise
         self._report_left(asyncio.all_tasks(self._runner.get_loop()))
         return result

@@ -203,6 +203,30 @@ def test_a_task_that_exits_costs_no_other_message_an_attempt(engine, leave):
     assert len(good) == 1
 
 
+def test_a_handler_that_stops_its_loop_does_not_go_on_beside_the_next_record(engine):
+    """Its attempt has failed, so the rest of it must not run."""
+    consumer, ran = Consumer(), []
+
+    @consumer.handler("bad")
+    async def bad(message):
+        asyncio.get_running_loop().stop()
+        await asyncio.sleep(0)
+        ran.append("bad")
+
+    @consumer.handler("good")
+    async def good(message):
+        await asyncio.sleep(0.01)
+        ran.append("good")
+
+    lanes = lanes_of(consumer, engine, max_attempts=2)
+    lanes.producer.send("bad", {}, group="g")
+    lanes.producer.send("good", {}, group="g")
+    lanes.run_until_idle()
+
+    assert len(lanes.journal.failed) == 2
+    assert ran == ["good"]
+
+
 def test_a_task_that_a_handler_leaves_is_reported_once(engine, caplog):
     """Its message is done: the task may be one that a library keeps in the background."""
     consumer, left = Consumer(), []
