@@ -393,28 +393,30 @@ def _union(arms: tuple[Any, ...], readers: list[Read]) -> Read:
     name = " or ".join(JSON_NAMES.get(arm) or _name(arm) for arm in arms)
     others = [reader for arm, reader in zip(arms, readers, strict=True) if arm is not type(None)]
 
-    def chosen(value: Any, where: str, problems: Findings) -> Any:
-        for strict in (True,) if problems.strict else (True, False):
-            for reader in readers:
+    tries = [(strict, reader) for strict in (True, False) for reader in readers]
+
+    # In one function: data of a type that contains itself may be as deep as the stack allows.
+    def read(value: Any, where: str, problems: Findings) -> Any:
+        # The data own their values until the end of the reading, so no other one has this id.
+        key = (id(readers), id(value), problems.strict) if isinstance(value, list | dict) else None
+        if key in problems.unions:
+            result, found = problems.unions[key]
+        else:
+            for strict, reader in tries[: len(readers)] if problems.strict else tries:
                 found = Findings(strict=strict, unions=problems.unions)
                 result = reader(value, where, found)
                 if not found:
-                    problems.add(found)
-                    return result
-        if len(others) == 1:
-            # Of `Customer | None` the problems inside of the customer say more.
-            return others[0](value, where, problems)
-        return _refuse(value, where, problems, name)
-
-    def read(value: Any, where: str, problems: Findings) -> Any:
-        if not isinstance(value, list | dict):
-            return chosen(value, where, problems)
-        # The data own their values until the end of the reading, so no other one has this id.
-        key = (id(readers), id(value), problems.strict)
-        if key not in problems.unions:
-            found = Findings(strict=problems.strict, unions=problems.unions)
-            problems.unions[key] = chosen(value, where, found), found
-        result, found = problems.unions[key]
+                    break
+            else:
+                found = Findings(strict=problems.strict, unions=problems.unions)
+                if len(others) == 1:
+                    # Of `Customer | None` the problems inside of the customer say more.
+                    result = others[0](value, where, found)
+                else:
+                    result = None
+                    _refuse(value, where, found, name)
+            if key is not None:
+                problems.unions[key] = result, found
         problems.add(found)
         return result
 
