@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Iterator
 
+    from pyarrow import RecordBatch
+
     Row = dict[str, Any]
 
 CHUNK_ROWS = 1_000
@@ -100,13 +102,30 @@ def _parquet(options: argparse.Namespace) -> Iterator[Row | UnreadableRow]:
     if problems := problems_of_columns([field for field in schema if field.name in wanted]):
         raise ConfigurationError(problems, source=SOURCE)
     for one in files:
-        with parquet.ParquetFile(one) as file:
+        # Nanoseconds, the default for times of INT96, reach from 1677 to 2262 alone.
+        with parquet.ParquetFile(one, coerce_int96_timestamp_unit="us") as file:
+            moments = {
+                one.path
+                for one in map(file.schema.column, range(len(file.schema)))
+                if one.physical_type == "INT96"
+            }
             for batch in file.iter_batches(batch_size=CHUNK_ROWS):
                 # A value of another column may be one that Python cannot hold.
                 needed = batch.select([name for name in batch.schema.names if name in wanted])
-                for rows in rows_of_batches([needed]):
+                for rows in rows_of_batches([_in_utc(needed, moments) if moments else needed]):
                     for row in rows:
                         yield row if isinstance(row, UnreadableRow) else made(row)
+
+
+def _in_utc(batch: RecordBatch, names: set[str]) -> RecordBatch:
+    """Give the columns with these names the zone UTC, as Spark does for times of INT96."""
+    from pyarrow import RecordBatch, timestamp
+
+    columns = [
+        column.cast(timestamp("us", "UTC")) if name in names else column
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+    ]
+    return RecordBatch.from_arrays(columns, batch.schema.names)
 
 
 def _parquet_files(path: Path) -> list[Path]:

@@ -377,20 +377,22 @@ def test_a_folder_of_another_format_is_not_sent(do, lanes, tmp_path):
     assert lanes.waiting() == 0
 
 
-def test_a_job_completes_the_run_of_a_file_sent_without_spark(do, lanes, tmp_path):
-    """Derived ids are the same, whatever the types."""
+@pytest.mark.parametrize("written", [{}, {"use_deprecated_int96_timestamps": True}], ids=["today", "INT96"])
+def test_a_job_completes_the_run_of_a_file_sent_without_spark(do, lanes, tmp_path, written):
+    """Derived ids are the same, whatever the types; Hive and Impala write times as INT96."""
     file = tmp_path / "rows.parquet"
     moment = datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC)
+    last = datetime(9999, 12, 31, tzinfo=UTC)
     columns = {
         "n": [1, 2, None],
         "text": ["a", "ü", None],
         "price": [Decimal("1.50"), Decimal("2.00"), None],
-        "at": pa.array([moment, None, moment], pa.timestamp("us", "UTC")),
+        "at": pa.array([moment, None, last], pa.timestamp("us", "UTC")),
         "share": [0.1, None, 2.5],
         "tags": [["x", "y"], [], None],
         "inner": [{"a": 1}, {"a": None}, None],
     }
-    parquet.write_table(pa.table(columns), file)
+    parquet.write_table(pa.table(columns), file, **written)
     run_of_file = ["--kind", "customer.remind", "--run", "spring", "--manifest", str(tmp_path / "runs")]
     where = ["--deployment", lanes.deployment.to_json(), "--endpoint-url", lanes.endpoint_url]
 
