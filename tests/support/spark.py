@@ -1,5 +1,7 @@
 """One Spark session and one AWS server for all Spark tests of a process; lanes of its own for each test."""
 
+import contextlib
+
 import pytest
 
 
@@ -12,13 +14,66 @@ def aws(tmp_path_factory):
         yield server
 
 
-@pytest.fixture(scope="session")
-def spark():
-    """Run two tasks at once, each up to four times."""
-    from pyspark import util
+class Sessions:
+    """One Spark session at a time: two tasks at once, each up to four times."""
 
+    def __init__(self):
+        self._session = None
+
+    def give(self):
+        """Give the session; a new one if the last test has left it stopped, without its JVM, or at work."""
+        if self._session is not None and not _is_free(self._session):
+            _kill(self._session)
+            self._session = None
+        if self._session is None:
+            self._session = _open()
+        return self._session
+
+    def end(self):
+        """End the session."""
+        if self._session is not None:
+            self._session.stop()
+
+
+def _kill(session):
+    """End a JVM that may not answer, and let pyspark forget it."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    gateway = SparkContext._gateway
+    gateway.proc.kill()
+    gateway.proc.communicate()
+    for end in (session.stop, gateway.shutdown):
+        with contextlib.suppress(Exception):
+            end()
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = None
+
+
+def _open():
     from spark_jobs import LanesDataSource
     from spark_jobs.session import open_session
+
+    session = open_session("tests", master="local[2,4]")
+    session.sparkContext.setLogLevel("OFF")
+    session.dataSource.register(LanesDataSource)
+    return session
+
+
+def _is_free(session):
+    from py4j.protocol import Py4JError
+
+    try:
+        context = session.sparkContext
+        return not context._jsc.sc().isStopped() and not context.statusTracker().getActiveJobsIds()
+    except (Py4JError, OSError, AttributeError):
+        return False
+
+
+@pytest.fixture(scope="session")
+def spark_sessions():
+    """Keep one session for all tests of a process."""
+    from pyspark import util
 
     connect = util.local_connect_and_auth
 
@@ -29,12 +84,16 @@ def spark():
         return file, connection
 
     util.local_connect_and_auth = connect_until_read
-    session = open_session("tests", master="local[2,4]")
-    session.sparkContext.setLogLevel("OFF")
-    session.dataSource.register(LanesDataSource)
-    yield session
-    session.stop()
+    sessions = Sessions()
+    yield sessions
+    sessions.end()
     util.local_connect_and_auth = connect
+
+
+@pytest.fixture
+def spark(spark_sessions):
+    """Give the session, a new one after a test that ran out of time in a call."""
+    return spark_sessions.give()
 
 
 @pytest.fixture
