@@ -4,6 +4,7 @@ import pytest
 
 from lanes.consumer import ledger as module
 from lanes.consumer.ledger import INDEX_LAG, TRUSTED, CachedLedger, Cause, Ending, Entry, Park
+from lanes.errors import AwsError
 from lanes.testing.calls import Calls
 from lanes.testing.clock import START as NOW
 from lanes.testing.clock import FakeClock
@@ -198,3 +199,68 @@ def test_a_limited_reading_is_made_again_once_its_entries_are_woken(environment)
     environment.table.calls.log.clear()
     environment.cache.read_parked("MAIN", limit=4)
     assert environment.calls == []
+
+
+def refuse(environment, *, is_away):
+    """Let the table be away, or there again."""
+    error = AwsError(operation="any", code="ServiceUnavailable", retryable=True)
+    environment.table.calls.break_if = lambda _operation, _position: error if is_away else None
+
+
+def fail_to_write(environment, *entries):
+    """Write entries while the table is away."""
+    refuse(environment, is_away=True)
+    for entry in entries:
+        with pytest.raises(AwsError):
+            environment.cache.write([entry])
+    refuse(environment, is_away=False)
+
+
+@pytest.mark.parametrize("by", ["a write", "a reading"])
+def test_an_entry_that_could_not_be_written_is_written_with_the_next_call(environment, by):
+    """Another environment, which receives the record next, has to know of its attempt, or that it was a yield."""
+    fail_to_write(environment, noted("a", 1, attempts=1, ending=Ending.FAILED))
+
+    if by == "a write":
+        environment.cache.write([noted("b", 1)])
+    else:
+        environment.receive("b", 2)
+
+    peer = CachedLedger(environment.table, clock=environment.clock)
+    entry = peer.entries_of("MAIN", [record_with("a", receive_count=2)])["a"]
+    assert (entry.attempts, entry.ending) == (1, Ending.FAILED)
+
+
+def test_an_entry_that_could_not_be_written_replaces_none_of_a_later_receive(environment):
+    """Another environment has written it meanwhile."""
+    fail_to_write(environment, noted("a", 1, attempts=1, ending=Ending.FAILED))
+    environment.peers_note(noted("a", 2, attempts=2, ending=Ending.FAILED))
+
+    environment.cache.write([noted("b", 1)])
+
+    assert environment.table.read("MAIN", ["a"])["a"].attempts == 2
+
+
+def test_an_attempt_that_could_not_be_counted_ahead_is_not_counted_later(environment):
+    """It did not begin."""
+    fail_to_write(environment, noted("a", 1, attempts=1, ending=Ending.STARTED))
+
+    environment.cache.write([noted("b", 1)])
+
+    assert environment.table.read("MAIN", ["a"]) == {}
+
+
+def test_entries_that_could_not_be_written_are_kept_within_bounds(environment, monkeypatch):
+    """As many as are cached; they are written ten at a time, and again after another failure."""
+    monkeypatch.setattr(module, "MOST_CACHED", 12)
+    fail_to_write(environment, *(noted(f"a{number}", 1) for number in range(14)))
+    refuse(environment, is_away=True)
+    with pytest.raises(AwsError):
+        environment.receive("b", 2)
+    refuse(environment, is_away=False)
+
+    environment.cache.write([noted("b", 1)])
+    first = len(environment.table.entries) - 1
+    environment.cache.write([noted("c", 1)])
+
+    assert (first, len(environment.table.entries) - 2) == (10, 12)
