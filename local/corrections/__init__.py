@@ -5,7 +5,7 @@ Each module names the moto version that it corrects and refuses another one; a c
 moto is right.
 """
 
-from . import cloudformation, dynamodb, keep_alive, permissions, sqs, sqs_shortcut
+from . import cloudformation, dynamodb, keep_alive, lookups, permissions, sqs, sqs_shortcut
 
 __all__ = ["install"]
 
@@ -17,4 +17,5 @@ def install() -> None:
     sqs.install()
     sqs_shortcut.install()
     keep_alive.install()
+    lookups.install()
     permissions.install()
