@@ -298,8 +298,10 @@ class Outbox:
         """
         from lanes.outbox.dynamodb.transaction import OutboxTransaction
 
-        if self._dynamodb is None:
-            raise ConfigurationError(["no DynamoDB client was given"], source="outbox")
+        if not hasattr(self._dynamodb, "transact_write_items"):
+            problem = f"dynamodb is {self._dynamodb!r}; pass a client, as boto3.client('dynamodb') makes it"
+            raise ConfigurationError([problem], source="outbox")
+        assert self._dynamodb is not None  # noqa: S101 - it has the method
         collected = OutboxTransaction(
             prepare=self.prepare_unique, table=self._dynamodb_table(), client=self._dynamodb
         )

@@ -1,9 +1,10 @@
 """Transactions of DynamoDB that lock the group of their entries."""
 
+import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from lanes.errors import AwsError, TransactionTooLargeError
+from lanes.errors import AwsError, ConfigurationError, TransactionTooLargeError
 from lanes.outbox import Outbox
 from lanes.outbox.dynamodb.transaction import MAX_TRIES, OutboxTransaction
 from lanes.outbox.entry import Positions
@@ -129,3 +130,32 @@ def test_counters_count_against_the_limit_of_a_transaction(dynamodb_subject, clo
 
     with pytest.raises(TransactionTooLargeError, match="101 actions"):
         one.commit()
+
+
+@pytest.mark.parametrize(
+    ("action", "problem"),
+    [
+        ({}, "pass a dict with one of Put, Update, Delete, ConditionCheck"),
+        ({"Put": {}, "Delete": {}}, r"has the keys \['Put', 'Delete'\]; pass a dict with one of"),
+        ({"put": {"TableName": "orders", "Item": {}}}, "pass a dict with one of"),
+        ("Put", "the action is a str"),
+        ({"Put": {"TableName": "orders", "Item": {"id": "7"}}}, r"Item\['id'\] is a str; .* use `put`"),
+        ({"Delete": {"TableName": "orders", "Key": {"id": 7}}}, r"Key\['id'\] is a int"),
+        (
+            {"Update": {"TableName": "orders", "Key": {}, "ExpressionAttributeValues": {":a": None}}},
+            r"ExpressionAttributeValues\[':a'\] is a NoneType",
+        ),
+    ],
+)
+def test_an_action_in_another_form_is_refused_at_once(dynamodb_subject, clock, action, problem):
+    """Where it is added, with what to write instead."""
+    with pytest.raises(ValueError, match=problem):
+        transaction(dynamodb_subject, clock).write(action)
+
+
+def test_a_resource_of_boto3_is_not_a_client():
+    """It has other methods, and takes values without their types."""
+    outbox = Outbox(table="outbox", dynamodb=boto3.resource("dynamodb"))
+
+    with pytest.raises(ConfigurationError, match=r"pass a client, as boto3.client\('dynamodb'\) makes it"):
+        outbox.transaction().__enter__()

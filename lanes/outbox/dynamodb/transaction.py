@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -23,7 +24,7 @@ from lanes.outbox.dynamodb.item import (
 from lanes.outbox.entry import Entry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from mypy_boto3_dynamodb import DynamoDBClient
 
@@ -36,6 +37,9 @@ MAX_ITEM_BYTES = 400 * 1024
 # For a transaction with locked groups or unique keys, of which others write the items at the same time.
 MAX_TRIES, FIRST_PAUSE = 10, 0.01
 CONDITION_FAILED = "ConditionalCheckFailed"
+ACTIONS = ("Put", "Update", "Delete", "ConditionCheck")
+VALUES = ("Item", "Key", "ExpressionAttributeValues")
+"""Parts of an action that have values of attributes by name."""
 
 
 class OutboxTransaction:
@@ -122,7 +126,29 @@ class OutboxTransaction:
         self._actions.append({"Put": {"TableName": table, "Item": typed, **condition}})
 
     def write(self, action: Mapping[str, Any]) -> None:
-        """Add any action of TransactWriteItems in the form of boto3: a Put, Update, Delete or ConditionCheck."""
+        """
+        Add any action of TransactWriteItems in the form of boto3's client: a Put, Update, Delete or ConditionCheck.
+
+        Raises:
+            ValueError: it is not one of these, or has values of plain Python, as boto3's resources take them.
+        """
+        if not isinstance(action, Mapping) or len(action) != 1 or next(iter(action)) not in ACTIONS:
+            found = (
+                f"has the keys {list(action)}"
+                if isinstance(action, Mapping)
+                else f"is a {type(action).__name__}"
+            )
+            raise ValueError(
+                f"the action {found}; pass a dict with one of {', '.join(ACTIONS)}, such as "
+                "{'Delete': {'TableName': ..., 'Key': ...}}"
+            )
+        for name in VALUES:
+            for key, value in next(iter(action.values())).get(name, {}).items():
+                if not isinstance(value, Mapping) or len(value) != 1:
+                    raise ValueError(
+                        f"{name}[{key!r}] is a {type(value).__name__}; write values with their types, such as "
+                        "{'S': 'a'}, or use `put` for an item of plain Python values"
+                    )
         self._actions.append(dict(action))
 
     def commit(self) -> None:
@@ -286,5 +312,4 @@ def check_limits(actions: Sequence[Mapping[str, Any]]) -> None:
 
 def _action_bytes(action: Mapping[str, Any]) -> int:
     (parts,) = action.values()
-    named = ("Item", "Key", "ExpressionAttributeValues")
-    return sum(item_bytes(parts[name]) for name in named if name in parts)
+    return sum(item_bytes(parts[name]) for name in VALUES if name in parts)
