@@ -20,7 +20,6 @@ from lanes.cli.usage import UsageError, usage
 from lanes.errors import ConfigurationError
 from lanes.installing import install_hint
 from lanes.ui.address import Address
-from lanes.ui.api.routes import Routes
 from lanes.ui.protection import SECRET_HEADER, ProxyGuard, TokenGuard, current_name
 from lanes.ui.session import Session
 
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from lanes.cli.target import Target
+    from lanes.ui.api.routes import Routes
 
 # A stopping redrive finishes its batch and makes its messages visible again.
 JOBS_END_SECONDS = 10.0
@@ -148,6 +148,9 @@ def _team(url: str | None, *, operators: Sequence[str], user_header: str, writes
 def _routes(
     target: Target, stacks: Sequence[str], every: timedelta, *, database: str | None, table: str | None
 ) -> Routes:
+    # Not for other verbs, which do without the page.
+    from lanes.ui.api.routes import Routes
+
     session = Session(
         connect=lambda: _operations(target),
         outbox=lambda: OutboxTarget(stack=target, database=database, table=table, user=current_name),

@@ -17,7 +17,6 @@ from lanes.cli.outbox.target import OutboxTarget, outbox_of
 from lanes.cli.printing import say, show_json, show_one
 from lanes.cli.usage import UsageError
 from lanes.outbox.context import RelayContext
-from lanes.outbox.dynamodb.relay_function import relay_producer
 from lanes.outbox.dynamodb.table import create_table, description
 from lanes.outbox.publication import STORE
 from lanes.outbox.relay import Relay
@@ -116,6 +115,9 @@ def listener_of(outbox: OutboxTarget, *, should_stop: Callable[[], bool]) -> Com
 
 def make_relay(outbox: OutboxTarget) -> Relay:
     """Create the relay from an outbox to the lanes of the stack."""
+    # Not for other verbs: it loads what the function of a relay needs.
+    from lanes.outbox.dynamodb.relay_function import relay_producer
+
     clients = outbox.stack.clients()
     deployment = outbox.deployment
     return Relay(
