@@ -92,6 +92,12 @@ class Decoders:
             raise DuplicateHandlerError(kind="raw bodies" if lane is None else f"raw bodies of {lane}")
         self._by_lane[lane] = function
 
+    @property
+    def hint(self) -> str:
+        """The lanes that alone have a decoder, for the reason of a body that none has read; empty without them."""
+        lanes = [] if None in self._by_lane else sorted(filter(None, self._by_lane))
+        return f" (only these lanes have a decoder: {', '.join(lanes)})" if lanes else ""
+
     def decoded(self, batch: Batch) -> Batch:
         """Return a batch in which other programs' bodies are messages, as far as its lane's decoder makes some."""
         decoder = self._by_lane.get(batch.lane.name) or self._by_lane.get(None)

@@ -249,12 +249,13 @@ class Handlers:
             message = Message.from_body(record.body, group=record.group)
         except MessageDecodeError as error:
             raw = None if record.problem else self._raw
+            hint = self.decoders.hint if self.decoders else ""
             return Work(
                 handler=raw,
                 argument=record,
                 id=record.message_id,
                 trace=TraceContext.of_xray_header(header),
-                refusal="" if raw else record.problem or str(error),
+                refusal="" if raw else record.problem or f"{error}{hint}",
             )
         handler, refusal, ignored = self._by_kind.get(message.kind), "", 0
         if handler is None:

@@ -311,7 +311,7 @@ def test_a_lane_has_its_own_decoder_and_the_others_the_common_one():
 
 
 def test_a_lane_without_one_names_the_cure():
-    """The dead letter says what to write."""
+    """The dead letter says what to write, and for which lanes it was written: a name may be misspelt."""
     world, _ = world_of(lane="HIGH")
     message_id = world.send_body("MAIN", old_body("o-1"))
 
@@ -319,7 +319,7 @@ def test_a_lane_without_one_names_the_cure():
 
     assert world.queues.notes[message_id].reason == (
         "not a CloudEvents 1.0 JSON event: specversion is None; it must be '1.0'; for bodies of another form register "
-        "a @consumer.decoder or @consumer.raw_handler"
+        "a @consumer.decoder or @consumer.raw_handler (only these lanes have a decoder: HIGH)"
     )
 
 
