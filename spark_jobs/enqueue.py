@@ -30,7 +30,7 @@ from .rows.arrow import rows_of_batches
 from .rows.outgoing import UnreadableRow
 from .rows.reader import RowReader
 from .session import job_session
-from .tables import read_table, readable
+from .tables import check_ids, read_table, readable
 from .writing import write_parts, write_table
 
 if TYPE_CHECKING:
@@ -148,6 +148,7 @@ def _run(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
     table = messages_of(read_table(spark, options), options)
     messages = sendable(table)
     check_columns(messages.schema, kind=options.kind)
+    check_ids(messages)
     if options.dry_run:
         reader = RowReader(kind=options.kind, priority=0)
         return describe(messages, options) | trial(messages, reader) | order_of(options)

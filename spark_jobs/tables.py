@@ -54,6 +54,8 @@ HIDDEN = ("_", ".")
 PARTITION = re.compile(r"([^/=]+)=([^/]*)")
 WHOLE = re.compile(r"0|-?[1-9]\d*")
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+# As a plan of Spark writes them.
+RANDOM = re.compile(r"\b(?:rand|randn|randstr|uniform|uuid|shuffle|monotonically_increasing_id)\(")
 # A task holds the text of a whole file in memory. A message has no field that is larger.
 MAX_WHOLE_BYTES = 64 * 1024 * 1024
 
@@ -87,6 +89,27 @@ def entries_of(spark: SparkSession, folder: str) -> list[tuple[str, bool]]:
     if not (files.exists(path) and files.getFileStatus(path).isDirectory()):
         return []
     return [(one.getPath().getName(), one.isDirectory()) for one in files.listStatus(path)]
+
+
+def check_ids(messages: DataFrame) -> None:
+    """
+    Refuse ids that are others at each read: a task or job that runs again would send its rows again.
+
+    Args:
+        messages: The columns of the writer.
+
+    Raises:
+        ConfigurationError: An id, or what it is derived from, is random or counts rows.
+    """
+    names = ["id"] if "id" in messages.columns else messages.columns
+    # Only what the ids need is left in this plan.
+    plan: Any = messages.select(*names)._jdf.queryExecution().optimizedPlan()  # noqa: SLF001 - there is no public one
+    if found := RANDOM.search(plan.toString()):
+        problem = (
+            f"ids would depend on {found[0]}), which has other values at each read, so that a rerun or a retried task "
+            f"sends its rows again; give an --id that follows from the row"
+        )
+        raise ConfigurationError([problem], source=SOURCE)
 
 
 @contextmanager

@@ -177,3 +177,25 @@ def test_a_time_gives_the_same_id_in_each_time_zone(spark, do, lanes, tmp_path):
 
     assert (again["sent"], again["skipped"]) == (0, 4)
     assert data(lanes).keys() == {f"2026-10-25 0{hour}:30:00{rest}" for hour in (0, 1) for rest in ("", ".5")}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ["--id", "uuid()"],
+        ["--id", "concat('n-', monotonically_increasing_id())"],
+        ["--select", "*, rand() AS lot"],
+        ["--group-by", "CAST(rand(7) * 9 AS INT)"],
+    ],
+)
+def test_an_id_that_is_another_at_each_read_is_refused(do, lanes, tmp_path, more):
+    """A retried task would send its rows again; a random value beside an id is sent."""
+    folder = files(tmp_path / "t.json", a='{"n":1}')
+    asked = ["--table", folder, "--format", "json"]
+
+    with pytest.raises(ConfigurationError, match="other values at each read"):
+        do(*asked, *more)
+    assert lanes.waiting() == 0
+
+    do(*asked, *more, "--id", "n")
+    assert data(lanes).keys() == {"1"}
