@@ -223,16 +223,19 @@ def test_an_item_that_is_no_entry_is_abandoned(dynamodb_subject, clock, lost, wr
     assert "not a CloudEvents" in found.last_error
 
 
-def test_an_item_with_a_body_of_bytes_is_abandoned(dynamodb_subject, clock):
-    """Its attributes are there, and its body is of another type."""
+@pytest.mark.parametrize(
+    ("wrong", "sent"), [({"body": {"B": b"{}"}}, []), ({"unique_key": {"N": "7"}}, ["wrong"])], ids=str
+)
+def test_an_attribute_of_another_type_holds_up_no_other_entry(dynamodb_subject, clock, wrong, sent):
+    """A body of bytes is abandoned; a key that is a number is none."""
     run = Run(dynamodb_subject, clock)
-    item = item_of(run.outbox.prepare("k", None, id="wrong", priority=50)) | {"body": {"B": b"{}"}}
+    item = item_of(run.outbox.prepare("k", None, id="wrong", priority=50)) | wrong
     dynamodb_subject.client.put_item(TableName=dynamodb_subject.name, Item=item)
     run.write("a")
 
     run.relay.run_until(clock())
-    assert (run.sent("HIGH"), run.sent()) == ([], ["a"])
-    assert run.state("wrong") is EntryState.ABANDONED
+    assert (run.sent("HIGH"), run.sent()) == (sent, ["a"])
+    assert run.state("wrong") is (EntryState.PUBLISHED if sent else EntryState.ABANDONED)
 
 
 def test_a_relay_that_comes_back_late_marks_nothing(subject, clock):

@@ -229,7 +229,8 @@ class DynamoDBOutboxStore:
         locked: list[Entry] = []
         for candidate in run:
             item = items[candidate.id]
-            if "unique_key" in item:
+            # Only texts are keys, whatever another program may have written.
+            if "S" in item.get("unique_key", {}):
                 # Before the lock: from then on the message may have been handled before a second writer commits.
                 self.release(item["unique_key"]["S"], item["sk"]["S"], now)
             change = Change(
