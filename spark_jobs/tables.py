@@ -47,7 +47,8 @@ READER_OPTIONS = {
 }
 # Read in place by a query, they have Spark's own defaults.
 ONLY_AS_VIEWS = ("csv", "json", "xml")
-MERGED = ("spark.sql.parquet.mergeSchema", "spark.sql.orc.mergeSchema")
+MERGED_FORMATS = ("parquet", "orc")
+MERGED = tuple(f"spark.sql.{named}.mergeSchema" for named in MERGED_FORMATS)
 UNREADABLE = ("MALFORMED_RECORD", "TextParsingException", "in CSV header", "CSV header does not")
 CAUSE = re.compile(r"^(?:Caused by: |: )[\w.$]+: (.+)$", re.MULTILINE)
 HIDDEN = ("_", ".")
@@ -156,7 +157,26 @@ def _query(spark: SparkSession, query: str, places: Sequence[tuple[str, str]]) -
     for name in MERGED:
         if not spark.sparkContext.getConf().contains(name):
             spark.conf.set(name, "true")
+    _check_values_of_folders(spark, [place for place in places if place[0].lower() in MERGED_FORMATS])
     return spark.sql(query)
+
+
+def _check_values_of_folders(spark: SparkSession, places: Sequence[tuple[str, str]]) -> None:
+    """
+    Refuse folders in a query with values in their names that Spark would change.
+
+    Raises:
+        ConfigurationError: There are such folders.
+    """
+    problems = [
+        f"{path!r} in the query has values in the names of its folders that Spark would change in the column "
+        f"{column!r}, as zip=007 into 7; give it a name: --format {named.lower()} "
+        f"--view rows={path}, and the name in the query"
+        for named, path in places
+        for column in sorted(_changed_columns(spark.read.format(named).load(path), is_text=False))
+    ]
+    if problems:
+        raise ConfigurationError(problems, source=SOURCE)
 
 
 def _load(spark: SparkSession, path: str, options: argparse.Namespace) -> DataFrame:

@@ -44,6 +44,21 @@ def test_values_in_names_of_folders_are_not_changed(do, lanes, tmp_path, values)
     assert data(lanes) == {value: {"n": 1, "zip": value} for value in values}
 
 
+def test_a_query_of_a_path_does_not_change_values_in_names_of_folders(do, lanes, tmp_path):
+    """It is refused with the way that keeps them."""
+    (tmp_path / "zip=007").mkdir()
+    parquet.write_table(pa.table({"n": [1]}), tmp_path / "zip=007" / "a.parquet")
+
+    with pytest.raises(
+        ConfigurationError, match="'zip', as zip=007 into 7; give it a name: --format parquet"
+    ):
+        do("--sql", f"TABLE Parquet.`{tmp_path}`", "--id", "n")
+
+    named = ("--format", "parquet", "--view", f"rows={tmp_path}", "--sql", "SELECT n, zip FROM rows")
+    assert do(*named, "--id", "zip")["sent"] == 1
+    assert data(lanes) == {"007": {"n": 1, "zip": "007"}}
+
+
 def test_values_in_names_of_folders_keep_their_type_where_it_has_their_text(do, lanes, tmp_path):
     """Of CSV they are text, as all of it."""
     for value in (2025, 2026):
