@@ -171,6 +171,18 @@ def test_a_batch_whose_process_dies_returns_after_the_function_timeout(size):
     assert len(scenario.world.receive("MAIN")) == size
 
 
+def test_other_groups_of_the_batch_return_also_if_its_handler_dies_at_once():
+    """The call for it has landed by then, even if it is as late as can be."""
+    scenario = Scenario({"consumer": {"function_timeout": 20}}, beside=Late())
+    for number in range(3):
+        scenario.send("MAIN", f"m{number}", "ok" if number else "crash", group=f"g{number}")
+
+    scenario.step("MAIN")
+    scenario.world.clock.advance(TIMEOUT + 3)
+
+    assert len(scenario.world.receive("MAIN")) == 3
+
+
 @pytest.mark.parametrize("effect", ["break_if", "lose_if"])
 def test_the_call_for_it_may_fail(effect):
     """The batch is handled, and would return when its visibility timeout ends."""

@@ -146,13 +146,27 @@ class MappedTurn:
         """Yield if a higher lane has a backlog or can't be read; else shorten the visibility beside the record."""
         del call
         way = self._judge(rest, expected=expected, has_worked=has_worked)
-        # Not before: batches that only yield need no such call. Beside the handler it takes no time of the slot; before
-        # it, 8 ms of each batch in simulation (docs/decisions/0017-records-left-behind.md).
+        # Not before: batches that only yield need no such call.
         if not self._is_held and isinstance(way, Proceed):
             self._is_held = True
             hold = functools.partial(self._services.settlement.hold, self._batch)
             self._holding = self._services.beside.start(hold)
+            if self._has_several_groups:
+                # A handler that dies at once would hold up the other groups too. Beside the handler the call takes no
+                # time of the slot; before it, 8 ms in simulation (docs/decisions/0017-records-left-behind.md).
+                self._finish_hold()
         return way
+
+    @property
+    def _has_several_groups(self) -> bool:
+        records = self._batch.records
+        return any(record.group != records[0].group for record in records)
+
+    def _finish_hold(self) -> None:
+        """Wait for the end of the call that shortens the visibility."""
+        if self._holding is not None:
+            holding, self._holding = self._holding, None
+            self._try(Event.RECORDS_NOT_HELD, holding.result)
 
     def _judge(self, rest: Sequence[RawRecord], *, expected: float, has_worked: bool) -> Proceed | Outcome:
         """Judge the lanes above."""
@@ -207,9 +221,8 @@ class MappedTurn:
                 Event.SLOT_NOT_LEFT,
                 lambda: services.peers.release(batch, finished=finished, parked_for=parked_for),
             )
-        if self._holding is not None:
-            # It must not land after the delays of kept records, nor be left to the next invocation.
-            self._try(Event.RECORDS_NOT_HELD, self._holding.result)
+        # It must not land after the delays of kept records, nor be left to the next invocation.
+        self._finish_hold()
         if finished < len(batch.records):
             self._try(Event.BATCH_NOT_CLOSED, lambda: services.settlement.settle(batch, outcomes))
         self._try(Event.WAKE_FAILED, lambda: services.waker.wake(batch, outcomes))
