@@ -203,6 +203,33 @@ def test_a_task_that_exits_costs_no_other_message_an_attempt(engine, leave):
     assert len(good) == 1
 
 
+def test_a_task_beside_a_handler_that_exits_does_not_go_on_beside_the_next_record(engine):
+    """The loop was left between two of its steps."""
+    consumer, ran, tasks = Consumer(), [], []
+
+    async def beside():
+        await asyncio.sleep(0.001)
+        ran.append("beside")
+
+    @consumer.handler("bad")
+    async def bad(message):
+        tasks.append(asyncio.create_task(beside()))
+        await asyncio.sleep(0)
+        raise SystemExit(3)
+
+    @consumer.handler("good")
+    async def good(message):
+        await asyncio.sleep(0.01)
+        ran.append("good")
+
+    lanes = lanes_of(consumer, engine, max_attempts=1)
+    lanes.producer.send("bad", {}, group="g")
+    lanes.producer.send("good", {}, group="g")
+    lanes.run_until_idle()
+
+    assert ran == ["good"]
+
+
 def test_a_handler_that_stops_its_loop_does_not_go_on_beside_the_next_record(engine):
     """Its attempt has failed, so the rest of it must not run."""
     consumer, ran = Consumer(), []
