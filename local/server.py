@@ -147,7 +147,7 @@ def serve(port: int, *options: str, environment: Mapping[str, str] = os.environ)
     """Run the corrected server in this process until standard input closes."""
     # The port is taken before the seconds that moto takes to import, to fail at once.
     listener = socket.create_server((HOST, port))
-    # The collector finds nothing in what moto imports, and takes a third of the time of that.
+    # The collector finds nothing in the modules of moto, and takes a third of the time of that.
     gc.disable()
     import logging
 

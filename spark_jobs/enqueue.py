@@ -64,7 +64,7 @@ def messages_of(table: DataFrame, options: argparse.Namespace) -> DataFrame:
 
 
 def _text(table: DataFrame, expression: str) -> Column:
-    """Give the text of an id or group; that of a time is the same whatever the time zone of the session."""
+    """Give the text of an id or group; that of a time is the same in each time zone of the session."""
     from pyspark.sql import functions as f
 
     value = f.expr(expression)

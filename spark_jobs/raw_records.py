@@ -42,7 +42,7 @@ class RecordCheck:
     @classmethod
     def of(cls, named: str, options: Mapping[str, str]) -> RecordCheck | None:
         """
-        Give the check of a format; None if there is none, or the options of the reader allow what it would find.
+        Give the check of a format; None if there is none, or the options of the reader allow its findings.
 
         Args:
             named: The format, in small letters.

@@ -100,10 +100,10 @@ def check_ids(messages: DataFrame) -> None:
         messages: The columns of the writer.
 
     Raises:
-        ConfigurationError: An id, or what it is derived from, is random or counts rows.
+        ConfigurationError: An id, or a column that it is derived from, is random or counts rows.
     """
     names = ["id"] if "id" in messages.columns else messages.columns
-    # Only what the ids need is left in this plan.
+    # Only the columns of the ids are left in this plan.
     plan: Any = messages.select(*names)._jdf.queryExecution().optimizedPlan()  # noqa: SLF001 - there is no public one
     if found := RANDOM.search(plan.toString()):
         problem = (

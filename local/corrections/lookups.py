@@ -1,5 +1,5 @@
 """
-Correction of moto 5.2.5's server: what it looks up anew for each request, and always finds alike, it looks up once.
+Correction of moto 5.2.5's server: it looks up some things anew for each request, and always finds them alike.
 
 These are the services in the folder of its package and the methods of a service: a fifth of the time of a request.
 """

@@ -123,6 +123,22 @@ def test_an_awaited_checkpoint_lets_other_tasks_run(engine):
     assert ran == ["beside", "after"]
 
 
+def bad_before_good(consumer, engine):
+    """Handle a message of each kind, in one group; return the lanes, and the ids of those that were good."""
+    good = []
+
+    @consumer.handler("good")
+    async def _good(message):
+        await asyncio.sleep(0)
+        good.append(message.id)
+
+    lanes = lanes_of(consumer, engine, max_attempts=2)
+    lanes.producer.send("bad", {}, group="g")
+    lanes.producer.send("good", {}, group="g")
+    lanes.run_until_idle()
+    return lanes, good
+
+
 @pytest.mark.parametrize(
     ("error", "attempts", "reason"),
     [
@@ -137,7 +153,7 @@ def test_an_awaited_checkpoint_lets_other_tasks_run(engine):
 )
 def test_what_a_coroutine_raises_is_an_outcome(engine, error, attempts, reason):
     """As in a plain function, and the next record finds a loop."""
-    consumer, starts, good = Consumer(), [], []
+    consumer, starts = Consumer(), []
 
     @consumer.handler("bad")
     async def bad(message):
@@ -145,15 +161,7 @@ def test_what_a_coroutine_raises_is_an_outcome(engine, error, attempts, reason):
         await asyncio.sleep(0)
         raise error
 
-    @consumer.handler("good")
-    async def _good(message):
-        await asyncio.sleep(0)
-        good.append(message.id)
-
-    lanes = lanes_of(consumer, engine, max_attempts=2)
-    lanes.producer.send("bad", {}, group="g")
-    lanes.producer.send("good", {}, group="g")
-    lanes.run_until_idle()
+    lanes, good = bad_before_good(consumer, engine)
 
     assert len(starts) == attempts
     lanes.assert_dead_lettered("bad", reason=reason)
@@ -182,21 +190,13 @@ async def exits_in_a_task_of_its_own():
 @pytest.mark.parametrize("leave", [exits_in_a_group, exits_in_a_gathering, exits_in_a_task_of_its_own])
 def test_a_task_that_exits_costs_no_other_message_an_attempt(engine, leave):
     """Whatever it left the loop with, the next record finds a working one."""
-    consumer, good = Consumer(), []
+    consumer = Consumer()
 
     @consumer.handler("bad")
     async def bad(message):
         await leave()
 
-    @consumer.handler("good")
-    async def _good(message):
-        await asyncio.sleep(0)
-        good.append(message.id)
-
-    lanes = lanes_of(consumer, engine, max_attempts=2)
-    lanes.producer.send("bad", {}, group="g")
-    lanes.producer.send("good", {}, group="g")
-    lanes.run_until_idle()
+    lanes, good = bad_before_good(consumer, engine)
 
     assert {type(failed.error) for failed in lanes.journal.failed} == {SystemExit}
     lanes.assert_dead_lettered("bad", reason="attempts exhausted")

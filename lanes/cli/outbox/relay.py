@@ -115,7 +115,7 @@ def listener_of(outbox: OutboxTarget, *, should_stop: Callable[[], bool]) -> Com
 
 def make_relay(outbox: OutboxTarget) -> Relay:
     """Create the relay from an outbox to the lanes of the stack."""
-    # Not for other verbs: it loads what the function of a relay needs.
+    # Not for other verbs: it loads the packages of a relay's function.
     from lanes.outbox.dynamodb.relay_function import relay_producer
 
     clients = outbox.stack.clients()
