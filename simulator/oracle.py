@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .bodies import data_of
+from .history import Handled, History
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
+    from lanes.config import ConsumerSettings
     from lanes.testing.fifo.queue import FifoQueue
 
-    from .history import Handled, History
     from .simulated_lanes import SimulatedLanes
 
 SHOWN = 5
@@ -52,6 +53,24 @@ class Run:
     lost: int = 0
     repeats: bool = False
     counts_attempts: bool = True
+
+
+class Sent(NamedTuple):
+    """A message of a recorded run."""
+
+    id: str
+    lane: str
+    group: str
+
+
+class Work(NamedTuple):
+    """One start of a handler, and its end: "done", "failed", "died", "yielded" or "away" (with its resource)."""
+
+    id: str
+    attempt: int
+    started_at: float
+    ended_at: float
+    how: str
 
 
 def violations(
@@ -100,6 +119,69 @@ def findings(run: Run) -> dict[str, list[Any]]:
     if run.counts_attempts:
         found |= _miscounted(run)
     return {what: broken for what, broken in found.items() if broken}
+
+
+def recorded_findings(
+    sent: Sequence[Sent],
+    works: Iterable[Work],
+    *,
+    dead: Iterable[str],
+    left: Iterable[str] = (),
+    consumer: ConsumerSettings,
+    **faults: Any,
+) -> dict[str, list[Any]]:
+    """
+    Return the broken promises of recorded events, each with the messages that break it.
+
+    Args:
+        sent: the messages, those of a group in the order in which its queue has them.
+        works: of any handler; those of other messages are left out.
+        dead: ids of the messages in dead-letter queues, one for each.
+        left: ids of the messages in lanes.
+        consumer: the consumer's settings.
+        faults: see `Run`: lost, repeats, counts_attempts.
+
+    """
+    history, handled = History(), []
+    places = {one.id: history.sent(0.0) for one in sent}
+    mine: defaultdict[str, list[Work]] = defaultdict(list)
+    for work in sorted((one for one in works if one.id in places), key=lambda one: one.started_at):
+        history.begin(places[work.id], at=work.started_at)
+        history.end(places[work.id], attempt=work.attempt, how=work.how)
+        mine[work.id].append(work)
+    numbers: Counter[tuple[str, str]] = Counter()
+    for one in sent:
+        numbers[one.lane, one.group] += 1
+        if begun := mine.get(one.id):
+            first, last, end = begun[0].started_at, begun[-1].started_at, max(work.ended_at for work in begun)
+            handled.append(Handled(one.lane, one.group, numbers[one.lane, one.group], 0.0, first, last, end))
+    found = findings(
+        Run(
+            history=history,
+            handled=sorted(handled, key=lambda one: one.finished_at),
+            dead=[places[one] for one in dead if one in places],
+            left=[places[one] for one in left if one in places],
+            max_attempts=consumer.max_attempts,
+            idempotency=consumer.idempotency,
+            **faults,
+        )
+    )
+    ids = ["", *places]
+    named = {
+        what: [ids[one] if isinstance(one, int) else one for one in them] for what, them in found.items()
+    }
+    beyond = list(_beyond([work for begun in mine.values() for work in begun], consumer.reserved_concurrency))
+    return named | ({"more running handlers than slots": beyond} if beyond else {})
+
+
+def _beyond(works: Iterable[Work], slots: int) -> Iterator[str]:
+    """Yield the messages that were started while all slots had a running handler."""
+    ends: list[float] = []
+    for work in sorted(works, key=lambda one: one.started_at):
+        ends = [end for end in ends if end > work.started_at]
+        if len(ends) >= slots:
+            yield work.id
+        ends.append(work.ended_at)
 
 
 def _lost(run: Run) -> dict[str, list[int]]:

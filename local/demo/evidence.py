@@ -16,7 +16,6 @@ from typing import Any
 from lanes.config import LanesConfig
 from lanes.metrics import percentile
 from simulator import oracle
-from simulator.history import Handled, History
 
 from .plan import ALWAYS
 
@@ -230,7 +229,7 @@ def run_figures(evidence: Evidence, *, unjudged: Collection[str] = ()) -> Figure
         "healthy_dead_lettered": len(dead - poison),
         "unexplained_dead_letters": sum(not reason for _, reason in evidence.dead),
         "duplicates_handled": broken.pop("done twice", 0),
-        "other_violations": sum(broken.values()) + _beyond_slots(evidence),
+        "other_violations": sum(broken.values()),
         "inversions": len(inversions(found, evidence, bound=bound)),
         "poison_sent": len(poison),
         "poison_dead_lettered": sum(evidence.failures(one) == settings.max_attempts for one in poison & dead),
@@ -263,39 +262,15 @@ def away_figures(evidence: Evidence) -> Figures:
 
 def _broken(evidence: Evidence) -> dict[str, int]:
     """Return how many messages break each promise of the simulator's oracle."""
-    history, handled = History(), []
-    places = {one: history.sent(0.0) for one in evidence.sent}
-    for one, effects in evidence.effects_of.items():
-        for effect in effects:
-            history.begin(places[one], at=effect.started_at)
-            history.end(places[one], attempt=effect.attempt, how=effect.how)
-    for (lane, group), members in evidence.groups.items():
-        for number, one in enumerate(members, start=1):
-            if effects := evidence.effects_of.get(one, ()):
-                end = max(effect.ended_at for effect in effects)
-                handled.append(
-                    Handled(lane, group, number, 0, effects[0].started_at, effects[-1].started_at, end)
-                )
-    found = oracle.findings(
-        oracle.Run(
-            history=history,
-            handled=sorted(handled, key=lambda one: one.finished_at),
-            dead=[places[one] for one, _ in evidence.dead if one in places],
-            max_attempts=evidence.config.consumer.max_attempts,
-            idempotency=evidence.config.consumer.idempotency,
-        )
+    sent = [oracle.Sent(one, lane, group) for (lane, group), ids in evidence.groups.items() for one in ids]
+    sent += [oracle.Sent(one, "", one) for one in evidence.sent if one not in evidence.first_delivery]
+    works = [
+        oracle.Work(one.id, one.attempt, one.started_at, one.ended_at, one.how) for one in evidence.effects
+    ]
+    found = oracle.recorded_findings(
+        sent, works, dead=[one for one, _ in evidence.dead], consumer=evidence.config.consumer
     )
     return {what: len(broken) for what, broken in found.items()}
-
-
-def _beyond_slots(evidence: Evidence) -> int:
-    """Return the largest number of handlers at the same moment beyond the slots."""
-    ends = [(effect.ended_at, -1) for effect in evidence.effects]
-    running = most = 0
-    for _, change in sorted([*ends, *((effect.started_at, 1) for effect in evidence.effects)]):
-        running += change
-        most = max(most, running)
-    return max(0, most - evidence.config.consumer.reserved_concurrency)
 
 
 def _lane_figures(
