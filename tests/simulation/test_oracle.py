@@ -35,7 +35,7 @@ def test_a_run_without_a_fault_breaks_nothing():
             {"out of order": [("HIGH", "a", 1)]},
         ),
         (
-            [*DONE[:2], Work("b1", 2, 2, 3, "failed"), Work("b1", 3, 3, 4, "done")],
+            [*DONE[:2], Work("b1", 2, 2, 3, "failed"), Work("b1", 2, 3, 4, "done")],
             [],
             {"wrong attempt number": ["b1"]},
         ),
