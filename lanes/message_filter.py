@@ -1,20 +1,36 @@
-"""A filter that selects messages by id, kind, group, source and priority. Owns the word filter."""
+"""Filters of messages, and patterns of texts. Owns the words filter and pattern."""
 
 from __future__ import annotations
 
 import fnmatch
+import functools
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lanes.errors import ConfigurationError
-from lanes.pattern import Pattern, PatternError
 from lanes.priority import Priority
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 PATTERN_FIELDS = ("kind", "group", "source")
+
+
+def is_like(text: str, pattern: str) -> bool:
+    """Check whether a pattern matches a whole text; `*` matches any characters, all others match themselves."""
+    return _compiled(pattern)(text) is not None
+
+
+def first_like(text: str, patterns: Iterable[str]) -> str | None:
+    """Return the first of the patterns that matches a text."""
+    return next((pattern for pattern in patterns if is_like(text, pattern)), None)
+
+
+@functools.lru_cache(maxsize=1_024)
+def _compiled(pattern: str) -> Callable[[str], object]:
+    # fnmatch's expressions don't backtrack: senders choose the texts, and `*a*a*a*b` must not hold a lane.
+    return re.compile(fnmatch.translate(re.sub(r"[?[]", r"[\g<0>]", pattern))).fullmatch
 
 
 class Filterable(Protocol):
@@ -48,18 +64,16 @@ class MessageFilter:
 
     Attributes:
         ids: ids of messages; empty for any id.
-        kind: the kind; `*` and `?` match any characters, `[ab]` one of a and b.
+        kind: the kind; `*` matches any characters.
         group: the group, as `kind`; messages without a group never match.
         source: the source, as `kind`.
         exact: compare kind, group and source as plain strings instead.
-        regex: compare the whole kind, group and source with regular expressions instead; see `Pattern`.
         lowest: lowest priority.
         highest: highest priority.
         run: name of the run that it belongs to; entries of an outbox are in none.
 
     Raises:
-        ConfigurationError: a regular expression is invalid, both `exact` and `regex` are set, the range of priorities
-            is empty, or an id or the run is.
+        ConfigurationError: the range of priorities is empty, or an id or the run is.
 
     Example:
         >>> MessageFilter(kind="order.*", highest=-50).describe()
@@ -71,36 +85,19 @@ class MessageFilter:
     group: str | None = None
     source: str | None = None
     exact: bool = False
-    regex: bool = False
     lowest: int | None = None
     highest: int | None = None
     run: str | None = None
-    _patterns: dict[str, Callable[[str], object]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        patterns, problems = {}, []
-        for name in PATTERN_FIELDS:
-            text = getattr(self, name)
-            if text is None:
-                continue
-            try:
-                patterns[name] = self._compiled(text)
-            except PatternError as error:
-                problems.append(
-                    f"{name} is {text!r}, not a regular expression that can be used: {error}; "
-                    "without --regex, * and ? match any characters"
-                )
+        problems = []
         # An unset variable of a script: no member of a run has the name, so it would select all the others.
         if self.run == "" or "" in self.ids:
             problems.append(f"{'run' if self.run == '' else 'an id'} is empty; leave it out for any")
-        if self.exact and self.regex:
-            problems.append("exact and regex exclude each other; set one of them")
         if self.lowest is not None and self.highest is not None and self.lowest > self.highest:
             problems.append(f"no priority is {self.lowest} or higher and {self.highest} or lower")
         if problems:
             raise ConfigurationError(problems, source="filter")
-        # Compiled once: a consumer compares each record that it receives with each filter.
-        object.__setattr__(self, "_patterns", patterns)
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> MessageFilter:
@@ -111,18 +108,18 @@ class MessageFilter:
         """Return the conditions as JSON-able data."""
         names = ("kind", "group", "source", "lowest", "highest", "run")
         found: dict[str, Any] = {name: getattr(self, name) for name in names}
-        found |= {"ids": list(self.ids) or None, "exact": self.exact or None, "regex": self.regex or None}
+        found |= {"ids": list(self.ids) or None, "exact": self.exact or None}
         return {name: value for name, value in found.items() if value is not None}
 
     @property
     def chooses_all(self) -> bool:
         """Whether the filter has no condition and selects every message."""
-        return self.to_dict().keys() <= {"exact", "regex"}
+        return self.to_dict().keys() <= {"exact"}
 
     @property
     def by_group_alone(self) -> bool:
         """Whether group is the only condition, so that a group matches as a whole."""
-        return self.to_dict().keys() - {"exact", "regex"} == {"group"}
+        return self.to_dict().keys() - {"exact"} == {"group"}
 
     def matches(self, message: Filterable, *, run: str = "") -> bool:
         """Check whether the filter selects a message; `run` is the name of its run, empty for none."""
@@ -135,21 +132,22 @@ class MessageFilter:
             return False
         if self.highest is not None and priority > self.highest:
             return False
-        return all(self._meets(name, getattr(message, name)) for name in self._patterns)
+        return all(self._meets(name, getattr(message, name)) for name in PATTERN_FIELDS)
 
     def matches_group(self, group: str) -> bool:
         """Check whether the filter can select messages of a group."""
         # A body that is not an event has a group all the same.
-        return "group" not in self._patterns or self._meets("group", group)
+        return self._meets("group", group)
 
     def describe(self) -> str:
         """Describe the filter for people."""
         return ", ".join(self._texts()) or "everything"
 
     def _texts(self) -> list[str]:
-        sign = "=" if self.exact else "~" if self.regex else "like"
+        sign = "=" if self.exact else "like"
         texts = [f"id = {' or '.join(self.ids)}"] if self.ids else []
-        texts += [f"{name} {sign} {getattr(self, name)}" for name in self._patterns]
+        wanted = {name: getattr(self, name) for name in PATTERN_FIELDS}
+        texts += [f"{name} {sign} {text}" for name, text in wanted.items() if text is not None]
         if self.lowest is not None:
             texts.append(f"priority >= {self.lowest}")
         if self.highest is not None:
@@ -158,11 +156,8 @@ class MessageFilter:
             texts.append(f"run = {self.run}")
         return texts
 
-    def _compiled(self, text: str) -> Callable[[str], object]:
-        if self.exact:
-            return text.__eq__
-        # fnmatch's expressions don't backtrack, an operator's may: they need an engine in linear time.
-        return Pattern(text).fullmatch if self.regex else re.compile(fnmatch.translate(text)).fullmatch
-
     def _meets(self, name: str, value: str | None) -> bool:
-        return value is not None and bool(self._patterns[name](value))
+        wanted: str | None = getattr(self, name)
+        if wanted is None or value is None:
+            return wanted is None
+        return value == wanted if self.exact else is_like(value, wanted)

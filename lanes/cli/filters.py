@@ -21,13 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 Ids = Annotated[list[str] | None, typer.Option("--id", help="Select this message; may be repeated.")]
-Group = Annotated[str | None, typer.Option(help="Select this group; * and ? match any characters.")]
-Source = Annotated[str | None, typer.Option(help="Select this source; * and ? match any characters.")]
+Group = Annotated[str | None, typer.Option(help="Select this group; * matches any characters.")]
+Source = Annotated[str | None, typer.Option(help="Select this source; * matches any characters.")]
 Exact = Annotated[bool, typer.Option("--exact", help="Match kind, group and source literally.")]
-Regex = Annotated[
-    bool,
-    typer.Option("--regex", help="Match kind, group and source as regular expressions, each as a whole."),
-]
 Lowest = Annotated[
     int | None,
     typer.Option(
@@ -91,7 +87,6 @@ def filter_of(
     group: Group = None,
     source: Source = None,
     exact: Exact = False,
-    regex: Regex = False,
     from_priority: Lowest = None,
     to_priority: Highest = None,
 ) -> MessageFilter:
@@ -108,7 +103,6 @@ def filter_of(
             group=group,
             source=source,
             exact=exact,
-            regex=regex,
             lowest=from_priority,
             highest=to_priority,
         )

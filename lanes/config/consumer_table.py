@@ -22,8 +22,6 @@ from lanes.config.table import SECOND, ConfigTable, format_duration
 if TYPE_CHECKING:
     from lanes.config.table import Reader
 
-PATTERN_SIGNS = frozenset("*?[")
-"""Signs of the patterns of `on_dead_letter`, which a rate would take for a part of the kind's name, and limit none."""
 PULL_KEYS = ("linger", "policy", "max_rate", "max_rates")
 
 # AWS: a function runs for at most 15 minutes (lambda/latest/dg/gettingstarted-limits).
@@ -106,12 +104,9 @@ def _on_dead_letter(raw: object, problems: list[str]) -> dict[str, OnDeadLetter]
 
 
 def _max_rates(raw: object, problems: list[str]) -> dict[str, float]:
-    """Read rates by kind."""
+    """Read rates by patterns of kinds."""
     kinds = list(raw) if isinstance(raw, Mapping) else []
     table = ConfigTable(raw, "consumer.max_rates", known=kinds, problems=problems)
-    for kind in kinds:
-        if PATTERN_SIGNS & set(kind):
-            table.problem(f"{kind!r} is a pattern; a rate is for one kind, by its name")
     rates = {kind: table.optional_rate(kind) for kind in kinds}
     return {kind: rate for kind, rate in rates.items() if rate is not None}
 

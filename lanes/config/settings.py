@@ -7,11 +7,12 @@ Owns the words lane and threshold.
 from __future__ import annotations
 
 import enum
-import fnmatch
 from collections.abc import Mapping  # noqa: TC003 - doctests read the records' types
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
+
+from lanes.message_filter import first_like
 
 # AWS: six times the function timeout, so that a throttled batch can be tried again in time (Lambda developer guide,
 # queue for a mapping).
@@ -127,7 +128,7 @@ class ConsumerSettings:
         linger: how long a slot waits for messages before it leaves empty lanes.
         policy: the choice of the lane that is served next.
         max_rate: records a second that all slots start together; by default no limit.
-        max_rates: the same for a kind, by its name.
+        max_rates: the same for the kinds of a pattern together, by the first pattern that matches.
     """
 
     # The usual need of a fragile resource, which AWS's advice of five or more rules out
@@ -163,9 +164,8 @@ class ConsumerSettings:
 
     def holds_group_of(self, kind: str) -> bool:
         """Check whether a dead letter of this kind holds its group; the kind of a raw body is empty."""
-        rules = self.on_dead_letter
-        rule = next((rules[pattern] for pattern in rules if fnmatch.fnmatchcase(kind, pattern)), None)
-        return rule is OnDeadLetter.HOLD
+        pattern = first_like(kind, self.on_dead_letter)
+        return pattern is not None and self.on_dead_letter[pattern] is OnDeadLetter.HOLD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

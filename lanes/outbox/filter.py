@@ -24,9 +24,6 @@ class EntryFilter(MessageFilter):
         states: states of the entries; by default all.
         unfinished: whether abandoned entries must hold their group.
 
-    Raises:
-        ConfigurationError: a regular expression is invalid.
-
     Example:
         >>> EntryFilter(kind="order.*", highest=-50).describe()
         'kind like order.*, priority <= -50'
@@ -44,7 +41,6 @@ class EntryFilter(MessageFilter):
             group=wanted.group,
             source=wanted.source,
             exact=wanted.exact,
-            regex=wanted.regex,
             lowest=wanted.lowest,
             highest=wanted.highest,
             states=states,

@@ -112,10 +112,9 @@ def test_in_limits_the_change_to_the_lanes_or_to_the_outbox(typed, overrides, da
     [
         (("cancel", "--yes"), "--all"),
         (("cancel", "--exact", "--yes"), "--all"),
-        (("prioritize", "60", "--regex", "--yes"), "--all"),
+        (("prioritize", "60", "--exact", "--yes"), "--all"),
         (("cancel", "--id", "", "--yes"), "for --id: it has an empty value"),
         (("overrides", "withdraw", ""), "for an argument of withdraw: it has an empty value"),
-        (("cancel", "--kind", "(", "--regex"), "not a regular expression"),
         (("cancel", "--id", "x", "--in", "queue"), "'lanes', 'outbox', 'both'"),
         (("cancel", "--id", "x", "--in", "outbox", "--why", "late"), "an outbox records no reason"),
         (("cancel", "--id", "x"), "standard input is not a terminal"),

@@ -71,7 +71,7 @@ def override(name="o", *, at=NOW, lasts=60.0, **wanted):
 
 def test_an_override_is_read_as_it_was_written(overrides):
     """The latest first, with everything it says."""
-    first, second = override("a", at=NOW - 1), override("b", group="g", regex=True)
+    first, second = override("a", at=NOW - 1), override("b", group="g", exact=True)
     overrides.add(first)
     overrides.add(second)
 

@@ -89,7 +89,7 @@ PULL = {
     "linger": "1500ms",
     "policy": "weighted",
     "max_rate": "600/min",
-    "max_rates": {"invoice.sent": "1/min", "mail": 2.5},
+    "max_rates": {"invoice.*": "1/min", "mail": 2.5},
 }
 WEIGHTED = [{"name": "A", "threshold": 0, "weight": 3}, {"name": "B"}]
 
@@ -102,7 +102,7 @@ def test_the_settings_of_the_pull_engine():
     assert (consumer.engine, consumer.policy) == (EngineName.PULL, Policy.WEIGHTED)
     assert consumer.linger == timedelta(seconds=1.5)
     assert consumer.max_rate == 10
-    assert consumer.max_rates == {"invoice.sent": 1 / 60, "mail": 2.5}
+    assert consumer.max_rates == {"invoice.*": 1 / 60, "mail": 2.5}
     assert [lane.weight for lane in config.lanes] == [3, 1]
 
 

@@ -168,7 +168,6 @@ def _weighted(weight, *, engine="pull", policy="weighted"):
         (_pull(max_rate="0.9/min"), "max_rate is the string '0.9/min'; must be at least one record a minute"),
         (_pull(max_rates=5), "consumer.max_rates: must be a table, not the number 5"),
         ({"stages": {"": {}}}, 'stages: a stage has the name ""; give it one'),
-        (_pull(max_rates={"mail.*": 1}), "'mail.*' is a pattern; a rate is for one kind, by its name"),
         (_pull(max_rates={"mail": 0}), "consumer.max_rates: mail is the number 0; must be at least one"),
         (_weighted(0), "lane A: weight is 0; must be at least 0.01"),
         (_weighted(-2), "lane A: weight is -2; must be at least 0.01"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from lanes.config.settings import MAX_RECEIVES
 from lanes.consumer.interceptors import Interception
 from lanes.consumer.outcome import Outcome, Reason, receive_floor
+from lanes.message_filter import first_like
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,7 +35,8 @@ class KindRate(Interception):
     def before(self, record: RawRecord, entry: Entry, work: Work, *, joins: bool) -> Outcome | None:
         """Let a record start if its kind may, or within a second: SQS takes it back for whole ones."""
         del record
-        rate = self.rates.get(work.kind)
+        pattern = first_like(work.kind, self.rates)
+        rate = None if pattern is None else self.rates[pattern]
         # In a call of several, those of one second start together, and the next call waits for all of them.
         if rate is None or (joins and rate.join()):
             return None

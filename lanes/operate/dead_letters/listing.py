@@ -9,7 +9,6 @@ in a dead-letter queue.
 from __future__ import annotations
 
 import dataclasses
-import fnmatch
 import json
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
@@ -18,6 +17,7 @@ from lanes.consumer.attempts import EXHAUSTED
 from lanes.errors import ConfigurationError
 from lanes.holds import HELD_BEHIND, NO_ORDER, copy_id
 from lanes.message import RUN
+from lanes.message_filter import is_like
 from lanes.runs import Mark
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class DeadLetterFilter:
     Selects dead letters; they must match every attribute that is set.
 
     Attributes:
-        kind: kind of the message; `*` and `?` match any characters.
+        kind: kind of the message; `*` matches any characters.
         group: group of the message.
         run: name of its run.
         reason: text in reason or error, ignoring case.
@@ -200,7 +200,7 @@ class DeadLetterFilter:
     def matches(self, letter: DeadLetteredMessage) -> bool:
         """Whether a dead letter matches."""
         return (
-            (self.kind is None or fnmatch.fnmatchcase(letter.kind, self.kind))
+            (self.kind is None or is_like(letter.kind, self.kind))
             and (self.group is None or letter.group == self.group)
             and (self.run is None or letter.run == self.run)
             and (self.reason is None or self._gives_reason(letter, self.reason))

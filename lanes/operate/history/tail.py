@@ -9,11 +9,11 @@ shown are kept for as long as they can appear again.
 from __future__ import annotations
 
 import dataclasses
-import fnmatch
 import time
 from typing import TYPE_CHECKING
 
 from lanes.events import Event
+from lanes.message_filter import is_like
 from lanes.operate.history.descriptions import describe
 from lanes.operate.history.log import read_event
 
@@ -36,7 +36,7 @@ class EventFilter:
 
     Attributes:
         lane: of this lane; empty for all.
-        kind: of messages of this kind; `*` and `?` match any characters.
+        kind: of messages of this kind; `*` matches any characters.
         group: of messages of this group.
         events: with one of these names, such as `message_failed`, or labels, such as `failed`.
     """
@@ -74,7 +74,7 @@ class EventFilter:
         return [one for one in events if self._matches(one)] or None
 
     def _matches(self, event: MessageEvent) -> bool:
-        kind = not self.kind or fnmatch.fnmatchcase(event.kind, self.kind)
+        kind = not self.kind or is_like(event.kind, self.kind)
         return kind and (not self.group or event.group == self.group)
 
 

@@ -75,9 +75,10 @@ def test_a_pause_ends_if_the_higher_lanes_are_to_be_asked_without_any_age():
     assert all(pauses)
 
 
-def test_records_of_a_kind_keep_its_rate_within_a_batch():
-    """A pause of up to a second is waited for."""
-    scenario = rated(max_rates={"work": 2})
+@pytest.mark.parametrize("rates", [{"work": 2}, {"worker": 50, "wo*": 2, "*": 50}], ids=["name", "pattern"])
+def test_records_of_a_kind_keep_its_rate_within_a_batch(rates):
+    """A pause of up to a second is waited for; the first pattern that matches decides."""
+    scenario = rated(max_rates=rates)
     for number in range(5):
         scenario.send("MAIN", f"m{number}", group=f"g{number}")
 
