@@ -44,7 +44,7 @@ test: $(STAMP) ## Run the tests that guard the product (ARGS="tests/unit -k prio
 test-deep: $(STAMP) ## Run the long searches and whole runs, which guard the tests themselves
 	$(PYTEST) -m deep $(ARGS)
 
-nightly: $(STAMP) ## Run the longest searches, mutants of the code against its tests, and compare the pictures in the docs
+nightly: $(STAMP) ## Run the longest searches and floods, and compare the pictures in the docs
 	$(PYTEST) -m nightly $(ARGS)
 
 bench: $(STAMP) ## Run all benchmarks into build/bench and docs/benchmarks.md (ARGS="--quick")

@@ -29,9 +29,3 @@ def test_each_promise_is_decided_in_files_and_names_that_exist():
     assert [path for path in files if not path.is_file()] == []
     words = {word for path in files for word in re.findall(r"\w+", path.read_text(encoding="utf-8"))}
     assert [name for _, names in found for name in names if name not in words] == []
-
-
-def test_each_promise_has_its_tests():
-    """The patterns of the last column match."""
-    for *_, cell in rows(ROOT / "docs" / "architecture.md", HEADING):
-        assert list((ROOT / "tests" / "contract").glob(f"{codes(cell)[0]}.py")), cell

@@ -125,11 +125,3 @@ def test_rights_are_told_for_every_verb():
     named = {name.partition(" ")[0] if name.startswith("dead-letters") else name for name in named}
 
     assert set(ROOT_COMMAND.commands) - {"config"} <= named
-
-
-def test_every_verb_explains_itself():
-    """A sentence for the verb and one for each of its options."""
-    for name, verb in ROOT_COMMAND.commands.items():
-        for inner, one in getattr(verb, "commands", {name: verb}).items():
-            assert one.help, inner
-            assert all(getattr(parameter, "help", None) for parameter in one.params), inner

@@ -6,7 +6,7 @@ import subprocess
 import textwrap
 import tomllib
 
-from lanes import LanesConfig
+from lanes import LanesConfig, installing
 from tests.docs.pages import ROOT, anchors, blocks, links, name_of, pages, spans
 
 EXAMPLES = [*(ROOT / "examples").rglob("*.py"), *(ROOT / "tests" / "docs").glob("test_*_example*.py")]
@@ -17,6 +17,8 @@ FILE = re.compile(r"[\w.-]+(/[\w.-]+)*\.(py|toml|md|txt|json|in|png|html)|([\w.-
 MADE = re.compile(
     r"build/|cdk\.out|\.venv|requirements\.txt$|handler\.py$|report\.json$|^app\.py$|/lanes/|^shop/"
 )
+# With or without quotes, options and the path of a checkout.
+INSTALLED = re.compile(r"pip install [^`\n]*?priority-lanes[^`\n]*")
 
 
 def test_links_lead_to_files_and_headings_that_exist():
@@ -84,16 +86,6 @@ def test_commands_paste_as_they_are():
             assert parsed.returncode == 0, f"{name_of(page)}: {block}{parsed.stderr}"
 
 
-def test_pages_stay_short():
-    """A page that nobody finishes explains nothing; what is looked up, or printed by a benchmark, may be longer."""
-    for page in pages():
-        usual = 320 if page.parent.name == "reference" else 220
-        limits = {"README.md": 120, "CONTRIBUTING.md": 200, "docs/benchmarks.md": 400}
-        limit = limits.get(name_of(page), usual)
-
-        assert len(page.read_text(encoding="utf-8").splitlines()) <= limit, name_of(page)
-
-
 def test_every_page_can_be_reached_from_the_readme():
     """No page is left to be found by chance."""
     reached, waiting = set(), [ROOT / "README.md"]
@@ -104,3 +96,10 @@ def test_every_page_can_be_reached_from_the_readme():
             waiting += [(page.parent / file).resolve() for file, _ in links(page) if file]
 
     assert set(pages()) <= reached
+
+
+def test_pages_install_from_the_place_that_has_the_library():
+    """From a checkout, until `RELEASED` says that PyPI has it."""
+    for page in pages():
+        for command in INSTALLED.findall(page.read_text(encoding="utf-8")):
+            assert (f"'{installing.CHECKOUT}[" in command) != installing.RELEASED, (name_of(page), command)

@@ -210,17 +210,3 @@ def test_the_page_without_its_token_has_no_serious_barrier(writing, sheet):
     expect(sheet.locator(".fault")).to_be_visible()
 
     assert barriers(sheet) == []
-
-
-def test_a_barrier_would_be_found(writing, sheet):
-    """Else the tests above could not fail."""
-    sheet.goto(writing.url)
-    lanes(sheet)
-    sheet.evaluate("""() => {
-        document.querySelector('main').append(document.createElement('button'), 'dark on dark by night');
-        document.querySelector('main').style.color = '#444';
-    }""")
-
-    found = barriers(sheet)
-    assert any(one.startswith("light: button-name") for one in found)
-    assert {one.partition(":")[0] for one in found if "color-contrast" in one} == {"dark"}
