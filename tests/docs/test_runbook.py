@@ -11,7 +11,6 @@ from tests.docs.pages import ROOT, blocks, codes, rows, spans
 
 RUNBOOK = ROOT / "docs" / "runbook"
 PAGES = [page for page in sorted(RUNBOOK.glob("*.md")) if page.name != "README.md"]
-QUESTIONS = ["Meaning", "Impact", "Find the cause", "Fix", "Avoid"]
 ERRORS_OF_AWS = {
     "AccessDenied",
     "ThrottlingException",
