@@ -345,7 +345,7 @@ class Event(enum.StrEnum):
     END_NOT_RECORDED = (
         "end_not_recorded",
         "",
-        "tries once more, then returns the record: a member of a run leaves its queue with its end recorded",
+        "tries once more, then returns the message for its end alone: its handler does not run again",
         _RECORD,
     )
     EFFECT_NOT_RELEASED = (

@@ -48,6 +48,10 @@ class Metric(enum.StrEnum):
         "WokenMessages",
         "parked records that became visible early; in the pull engine only those of a `tenant_share`",
     )
+    UNRECORDED_ENDS = (
+        "UnrecordedEnds",
+        "returns of finished members of a run whose end could not be written; their handlers don't run again",
+    )
     UNKNOWN_KINDS = (
         "UnknownKindMessages",
         "returns of messages without a handler for their kind, for `unknown_kind_for` at most",

@@ -60,6 +60,7 @@ def alarm_rules(
             yield _starved(queue, consumer)
     yield _call_errors(config, consumer)
     yield _unknown_kinds(config, consumer)
+    yield _unrecorded_ends(config, consumer)
     yield _resource_away(config, consumer)
     yield AlarmRule(
         name="Errors",
@@ -207,6 +208,19 @@ def _unknown_kinds(config: LanesConfig, consumer: PriorityConsumer) -> AlarmRule
         description=f"Messages wait for a handler of their kind, and are dead-lettered after {wait}.",
         first_step="`lanes tail --event batch_returned` shows their kinds.",
         page=Page.UNKNOWN_KINDS,
+    )
+
+
+def _unrecorded_ends(config: LanesConfig, consumer: PriorityConsumer) -> AlarmRule:
+    return AlarmRule(
+        name="UnrecordedEnds",
+        severity=Severity.WARNING,
+        metric=_in_all_lanes(config, consumer, Metric.UNRECORDED_ENDS, label="Ends of runs not recorded"),
+        threshold=1,
+        spare=1,
+        description="Finished members of a run stay in their lanes, since their ends can't be written to the table.",
+        first_step="`lanes tail --event end_not_recorded` shows the refused write.",
+        page=Page.CALL_ERRORS,
     )
 
 

@@ -87,8 +87,11 @@ class Corridor:
             self._return_unprepared(batch, outcomes, Event.OVERRIDES_NOT_READ)
             return
         for record in batch.records:
-            # Before an override may move it, or a handler run it again: only its deletion was refused.
-            if outcomes.entries[record.message_id].ending is Ending.DONE:
+            # Before an override may move it, or a handler run it again: only a call after it was refused.
+            entry = outcomes.entries[record.message_id]
+            if entry.end:
+                self._conclude(batch.lane, outcomes, record, Outcome(ending=Ending.DONE, end=entry.end))
+            elif entry.ending is Ending.DONE:
                 outcomes.set(record, self.attempts.skipped(batch.lane, record))
         if interceptions:
             self._admit_all(batch, outcomes, interceptions)
@@ -191,10 +194,9 @@ class Corridor:
         if outcome.ending is Ending.DEAD_LETTERED:
             outcome = self.settlement.dead_letter(lane, record, outcome)
         # Now, not with the batch: if it can't be recorded, the later records of the group stay as well.
-        elif outcome.end and not self.settlement.is_recorded(lane, record, outcome.end):
+        elif outcome.end:
             entry = outcomes.entries[record.message_id]
-            delay = self.settlement.delays.after_error(lane, record)
-            outcome = Outcome(entry=entry, delay=delay, reason=Reason.UNRECORDED)
+            outcome = self.settlement.unrecorded(lane, record, entry, outcome.end) or outcome
         outcomes.set(record, outcome)
 
     def _admit_all(self, batch: Batch, outcomes: Outcomes, interceptions: Sequence[Interception]) -> None:

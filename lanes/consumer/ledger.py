@@ -74,6 +74,7 @@ class Entry:
         suspect: a receive ended without explanation once, so attempts are written ahead.
         noted_at: epoch seconds of the last write, by the function's clock.
         first_received_at: epoch seconds of the first receive of this stay in the queue, by SQS's clock.
+        end: the end (`lanes.runs.End`) that is not recorded yet, of a message that is finished but for that.
         park: why the record is invisible, until `parked_until` (epoch seconds); `batch` names those parked together.
 
     """
@@ -91,6 +92,7 @@ class Entry:
     given_up: str = ""
     noted_at: float = 0.0
     first_received_at: float = 0.0
+    end: str = ""
     park: Park | None = None
     parked_until: float = 0.0
     batch: str = ""

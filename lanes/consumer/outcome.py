@@ -272,8 +272,8 @@ class Delays:
         """Return the seconds until a record returns without an attempt: more if it was received often."""
         return _in_limits(max(seconds, outage_floor(record.receive_count)), lane)
 
-    def after_refused_deletion(self, lane: Lane, record: RawRecord) -> int:
-        """Return the seconds until the deletion of a record is tried again: doubled with each receive, capped."""
+    def until_finished(self, lane: Lane, record: RawRecord) -> int:
+        """Return the seconds until a handled record is deleted, or its end recorded: doubled with each receive."""
         delay = self.after_failure(lane, attempt=record.receive_count)
         return _in_limits(max(delay, receive_floor(record.receive_count)), lane)
 

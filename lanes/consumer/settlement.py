@@ -22,6 +22,7 @@ from lanes.consumer.values import value
 from lanes.errors import AwsError
 from lanes.events import Event
 from lanes.holds import order_of
+from lanes.metrics import Metric
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -132,21 +133,34 @@ class Settlement:
             self.queues.dead_letter(lane.name, record, note)
         except AwsError:
             return self.resend(lane, record, outcome, Event.DEAD_LETTER_NOT_SENT)
+        report.dead_lettered(self.telemetry, lane, record, outcome)
         # In between: with the record gone, nothing would repeat a write that failed.
-        if not self.is_recorded(lane, record, "dead_lettered"):
-            return self._resent_later(lane, record, outcome)
+        if kept := self.unrecorded(lane, record, entry, "dead_lettered"):
+            return kept
         with suppress(AwsError):
             self.queues.remove(lane.name, record)
-        report.dead_lettered(self.telemetry, lane, record, outcome)
         return outcome
 
-    def is_recorded(self, lane: Lane, record: RawRecord, end: str) -> bool:
-        """Record the end of a run's member, twice if need be; whether it may leave its queue."""
+    def unrecorded(self, lane: Lane, record: RawRecord, entry: Entry, end: str) -> Outcome | None:
+        """
+        Record the end of a run's member; if that fails twice, return the outcome that keeps its message.
+
+        The entry says that the message is finished, so that it returns for its end alone: neither its handler runs
+        again nor a second dead letter is sent.
+        """
         if self.ends is None or not record.run:
-            return True
+            return None
         ids: dict[str, Any] = {"lane": lane.name, "message_id": record.message_id}
         record_end = partial(self.ends().record_of, record, end)
-        return any(report.tried(self.telemetry, Event.END_NOT_RECORDED, record_end, **ids) for _ in range(2))
+        if any(report.tried(self.telemetry, Event.END_NOT_RECORDED, record_end, **ids) for _ in range(2)):
+            return None
+        self.telemetry.count(Metric.UNRECORDED_ENDS)
+        entry = dataclasses.replace(
+            entry, end=end, ending=Ending.RETURNED, noted_receive=record.receive_count, noted_at=self.clock()
+        )
+        # Now, not with the batch: a later record of it may kill the process.
+        report.tried(self.telemetry, Event.SUCCESS_NOT_NOTED, partial(self.ledger.write, [entry]), **ids)
+        return Outcome(entry=entry, delay=self.delays.until_finished(lane, record), reason=Reason.UNRECORDED)
 
     def resend(self, lane: Lane, record: RawRecord, outcome: Outcome, problem: Event) -> Outcome:
         """Report a failed call for a dead letter, in an `except` block; return the outcome to send it later."""
@@ -181,7 +195,7 @@ class Settlement:
         ]
         write = partial(self.ledger.write, entries, amends=True)
         report.tried(self.telemetry, Event.SUCCESS_NOT_NOTED, write, lane=lane.name, records=len(records))
-        hidden = [_change(record, self.delays.after_refused_deletion(lane, record)) for record in records]
+        hidden = [_change(record, self.delays.until_finished(lane, record)) for record in records]
         hide = partial(self.queues.change_visibility, lane.name, hidden)
         report.tried(self.telemetry, Event.VISIBILITY_NOT_CHANGED, hide, lane=lane.name, records=len(records))
 

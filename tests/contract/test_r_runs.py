@@ -176,6 +176,41 @@ def test_r7_without_its_end_recorded_a_message_stays(engine, dies):
     assert len(run.announced) == 1
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("dies", [False, True])
+@pytest.mark.parametrize("idempotency", [False, True])
+def test_r7_a_member_without_a_recorded_end_is_handled_once(engine, dies, restarts, idempotency):
+    """Its write is refused for a day, as of a full item: one run, one dead letter, few receives."""
+    run = Followed(engine, idempotency=idempotency)
+    run.dies = {"c-0"} if dies else set()
+    assert run.send(ids(3))
+    working, refused = run.world.runs.add_end, []
+
+    def add_end(*arguments):
+        if arguments[3] == place("shop#statement#c-0", 1)[1]:
+            refused.append(arguments)
+            raise aws_error()
+        return working(*arguments)
+
+    run.world.runs.add_end = add_end
+    for _ in range(240):
+        run.step()
+        if restarts:
+            run.restart()
+        run.world.clock.advance(360)
+    assert sorted(run.calls) == ids(3)
+    assert sum(len(queue._store.messages()) for queue in run.world.queues.dead.values()) == dies
+    assert 2 * 70 <= len(refused) <= 2 * 120, "doubled up to a quarter of an hour, twice each"
+    assert run.progress().left == 1
+
+    run.world.runs.add_end = working
+    run.world.clock.advance(1_000)
+    run.drain()
+
+    assert counted(run) == ((2, 1, 0, 0) if dies else (3, 0, 0, 0))
+    assert sorted(run.calls) == ids(3)
+
+
 def test_r8_a_message_that_expired_in_its_queue_stays_left_until_the_run_is_closed(engine):
     """No recorded end: the end is not announced, by closing neither."""
     run = Followed(engine)

@@ -551,6 +551,6 @@ def test_alarms_are_found_by_name():
     assert set(found) == {
         *("L0DeadLetters", "L0OldestAge", "L0NearExpiry"),
         *("CallErrors", "Errors", "Interrupted", "TableThrottles", "Throttles", "UnknownKinds"),
-        "ResourceAway",
+        *("ResourceAway", "UnrecordedEnds"),
     }
     assert all(isinstance(alarm, cloudwatch.Alarm) for alarm in found.values())

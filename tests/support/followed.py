@@ -30,6 +30,7 @@ class Followed:
     Attributes:
         dies: ids whose handler gives them up, as long as they are listed here.
         handled: ids whose handler returned.
+        calls: the id of each call of the handler.
         announced: the data of each message of the run's end that a lane accepted.
         plan: the faults of the next calls, of whatever process makes them; None for a call that succeeds.
     """
@@ -42,6 +43,7 @@ class Followed:
         self.chunks = chunks
         self.dies: set[str] = set()
         self.handled: set[str] = set()
+        self.calls: list[str] = []
         self.announced: list[dict[str, object]] = []
         self.plan: list[str | None] = []
         self._after: BaseException | None = None
@@ -57,6 +59,7 @@ class Followed:
         return self.consumer
 
     def _handle(self, message: Message) -> None:
+        self.calls.append(message.id)
         if message.id in self.dies:
             raise DeadLetter("it dies")
         self.handled.add(message.id)

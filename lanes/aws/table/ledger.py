@@ -286,6 +286,8 @@ def item_of(entry: Entry, *, expires_at: int, place: int = 0) -> Any:
         item["unknown_since"] = number(entry.unknown_since)
     if entry.given_up:
         item["given_up"] = {"S": entry.given_up[:1000]}
+    if entry.end:
+        item["end"] = {"S": entry.end}
     if entry.park is not None:
         item["park"] = {"S": entry.park}
         item["parked_lane"] = {"S": entry.lane}
@@ -319,6 +321,7 @@ def entry_of(item: Any) -> Entry:
         suspect=flag_in(item, "suspect"),
         last_error=text_in(item, "last_error"),
         given_up=text_in(item, "given_up"),
+        end=text_in(item, "end"),
         park=_PARKS.get(park, Park.REST) if park else None,
         parked_until=round(float(text_in(item, "parked_until") or 0.0), 3),
         batch=text_in(item, "parked_batch"),
