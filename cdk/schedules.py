@@ -1,8 +1,9 @@
 """Schedules: the group and role of EventBridge Scheduler, and the periodic messages of the configuration."""
 
 import json
+from typing import cast
 
-from aws_cdk import RemovalPolicy, Stack
+from aws_cdk import RemovalPolicy, Resource, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_scheduler as scheduler
 from constructs import Construct
@@ -41,8 +42,9 @@ class Schedules(Construct):
         scope: The parent construct.
         construct_id: The id in the parent.
         queues: The lanes to send to.
-        removal_policy: Whether to keep or delete the group, with the messages for later in it, and the queue with the
-            stack. They are kept by default.
+        removal_policy: Whether to keep or delete the group, with the messages for later in it, the role that sends them
+            and the queue with the stack. They are kept by default, and only together: a kept message whose role is
+            gone would be lost when it is due.
 
     Raises:
         ConfigurationError: The data of a schedule is too large.
@@ -70,6 +72,8 @@ class Schedules(Construct):
         self.group = scheduler.CfnScheduleGroup(self, "Group")
         self.group.apply_removal_policy(removal_policy)
         self.role = self._add_role(queues)
+        for part in (self.role, self.role.node.find_child("DefaultPolicy")):
+            cast("Resource", part).apply_removal_policy(removal_policy)
         self.scheduler = Scheduler(
             group=self.group.ref,
             role_arn=self.role.role_arn,

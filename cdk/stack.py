@@ -191,7 +191,7 @@ class PriorityLanesStack(Stack):
 
 def report_unsafe_changes(stack: Stack, *, deployed: LanesConfig, config: LanesConfig) -> None:
     """
-    Warn of lanes that are removed before they are closed, and refuse a timeout that is shortened too far at once.
+    Warn of lanes removed before they are closed and of schedules left behind; refuse a timeout shortened too far.
 
     Args:
         stack: The stack to annotate.
@@ -211,6 +211,13 @@ def report_unsafe_changes(stack: Stack, *, deployed: LanesConfig, config: LanesC
                 f"Lane {lane.name} is deployed and missing in lanes.toml. Its queue stays, and no function reads it. "
                 "Set closing = true first, deploy, and remove the lane when `lanes check` finds it empty.",
             )
+    if (deployed.scheduler or deployed.schedules) and not (config.scheduler or config.schedules):
+        annotations.add_warning_v2(
+            "lanes:removedSchedules",
+            "The deployed stack has a schedule group, and this one has none. Messages for later in it are sent when "
+            "they are due, but you can't list or cancel them. Set scheduler = true until `lanes scheduled list` is "
+            "empty.",
+        )
     before, after = deployed.consumer.function_timeout, config.consumer.function_timeout
     # The queues change before the function: an invocation may run for its earlier timeout after its messages returned.
     if before > VISIBILITY_FACTOR * after:

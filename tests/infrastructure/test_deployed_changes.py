@@ -46,6 +46,18 @@ def test_a_lane_that_is_removed_before_it_is_closed_is_a_warning():
     assert closed == []
 
 
+@pytest.mark.parametrize(
+    "before", [{"scheduler": True}, {"schedules": [{"name": "s", "kind": "k", "every": "5m"}]}]
+)
+def test_a_schedule_group_that_is_removed_is_a_warning(before):
+    """Its messages for later are sent, but nobody can list or cancel them."""
+    deployed, kept = LanesConfig.from_dict(before), LanesConfig.from_dict({"scheduler": True})
+    (warning,) = warnings(deployed, LanesConfig())
+
+    assert "scheduler = true" in warning
+    assert warnings(deployed, kept) == warnings(LanesConfig(), LanesConfig()) == []
+
+
 def test_a_timeout_that_shrinks_by_more_than_the_visibility_factor_is_refused():
     """Messages of invocations that run for the earlier timeout would return while they run."""
     long = config_of("MAIN", timeout="15m")

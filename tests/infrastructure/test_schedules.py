@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from aws_cdk import Stack
+from aws_cdk import RemovalPolicy, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk.assertions import Template
@@ -153,6 +153,25 @@ def test_the_deployment_document_says_where_to_send_for_later(template):
     assert found.group == f"<{named(template, GROUP, 'SchedulesGroup')}>"
     assert found.role_arn == f"<{named(template, 'AWS::IAM::Role', 'SchedulesRole')}.Arn>"
     assert found.dead_letter_arn == f"<{named(template, 'AWS::SQS::Queue', 'SchedulesUndelivered')}.Arn>"
+
+
+@pytest.mark.parametrize("policy", [RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE, RemovalPolicy.DESTROY])
+def test_what_sends_a_message_for_later_lives_as_long_as_the_message(policy):
+    """A kept group whose role or queue is gone loses each message without a trace."""
+    stack = Stack(new_app(), "Foreign")
+    Schedules(
+        stack, "Schedules", queues=LaneQueues(stack, "Lanes", config=LanesConfig()), removal_policy=policy
+    )
+    found = Template.from_stack(stack).to_json()["Resources"]
+    parts = {GROUP, "AWS::IAM::Role", "AWS::IAM::Policy", "AWS::SQS::Queue"}
+    lives = {
+        (one["Type"], one.get("DeletionPolicy"), one.get("UpdateReplacePolicy"))
+        for name, one in found.items()
+        if name.startswith("Schedules") and one["Type"] in parts
+    }
+
+    assert {kind for kind, *_ in lives} == parts
+    assert len({one[1:] for one in lives}) == 1
 
 
 def test_lanes_under_your_key_let_scheduler_use_it():
