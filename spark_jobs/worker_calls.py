@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lanes.aws.queues.lean_calls import open_calls
+from lanes.aws.queues.batch_calls import open_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -5,12 +5,9 @@ import ssl
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
-from types import SimpleNamespace
 
 import boto3
 import pytest
-from botocore.auth import SigV4Auth
-from botocore.awsrequest import AWSRequest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -19,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanes.aws.clients import Clients
-from lanes.aws.queues.batch_calls import UNANSWERED, ClientCalls
-from lanes.aws.queues.lean_calls import LeanCalls, open_calls
-from lanes.aws.queues.request_form import FormNotKnownError, RequestSignature, batch_body
+from lanes.aws.queues.batch_calls import UNANSWERED, ClientCalls, LeanCalls, batch_body, open_calls
+from lanes.aws.queues.sending import SqsSender
+from lanes.aws.queues.wire import Boto3NeededError
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.errors import AwsError
@@ -120,36 +117,17 @@ def test_a_request_is_the_one_that_boto3_makes(serve):
 TEXT = st.text(st.characters(codec="utf-8"), max_size=40)
 
 
-@given(
-    bodies=st.lists(TEXT, min_size=1, max_size=10),
-    secret=st.text("abcXYZ/+019", min_size=1, max_size=40),
-    token=st.none() | st.text("abcXYZ/+=", min_size=1, max_size=80),
-    moment=st.integers(1_577_836_800, 2_208_988_800).map(lambda at: datetime.fromtimestamp(at, UTC)),
-)
-def test_signature_and_body_equal_those_of_botocore(bodies, secret, token, moment):
-    """Whatever the texts, the credentials and the day."""
-    body = batch_body(QUEUE, [Entry(text) for text in bodies])
-    constant = {"content-type": "application/x-amz-json-1.0", "x-amz-target": "AmazonSQS.SendMessageBatch"}
-    credentials = SimpleNamespace(access_key="AKID", secret_key=secret, token=token)
-    request = AWSRequest("POST", "https://sqs.eu-central-1.amazonaws.com/", headers=constant, data=body)
-    request.context["timestamp"] = moment.strftime("%Y%m%dT%H%M%SZ")
-    auth = SigV4Auth(credentials, "sqs", "eu-central-1")
-    auth._modify_request_before_signing(request)
-    signed = auth.signature(auth.string_to_sign(request, auth.canonical_request(request)), request)
-
-    added = RequestSignature(
-        method="POST",
-        path="/",
-        headers={"host": "sqs.eu-central-1.amazonaws.com", **constant},
-        region="eu-central-1",
-        service="sqs",
-    ).headers(body, credentials=credentials, now=moment)
-
-    assert added["authorization"].endswith(f"Signature={signed}")
+@given(bodies=st.lists(TEXT, min_size=1, max_size=10), run=st.sampled_from(["", "25/statements"]))
+def test_a_batch_is_written_as_json_would(bodies, run):
+    """Whatever the texts, and byte for byte, as botocore does (test_wire.py)."""
+    mark = {"MessageAttributes": {"lanes.run": {"DataType": "String", "StringValue": run}}} if run else {}
     entries = [
-        {"Id": str(place), "MessageBody": text, "MessageGroupId": "g", "MessageDeduplicationId": "d"}
+        {"Id": str(place), "MessageBody": text, "MessageGroupId": "g", "MessageDeduplicationId": "d", **mark}
         for place, text in enumerate(bodies)
     ]
+
+    body = batch_body(QUEUE, [Entry(text, run=run) for text in bodies])
+
     assert body == json.dumps({"QueueUrl": QUEUE, "Entries": entries}).encode()
 
 
@@ -249,7 +227,7 @@ def dated(answer, date, **headers):
 def test_the_bell_is_rung_in_each_second_with_accepted_messages(monkeypatch, lean):
     """While a bulk task sends: for the first answer of a second, however it is written."""
     if not lean:
-        monkeypatch.setattr("lanes.aws.queues.lean_calls.learn_form", _not_known)
+        monkeypatch.setattr("lanes.aws.queues.batch_calls.Endpoint", _Unreachable)
     busy = {"Id": "0", "SenderFault": False, "Code": "InternalError"}
     server = Server(
         dated(ok("0"), FIRST),
@@ -282,8 +260,13 @@ def test_the_bell_is_rung_in_each_second_with_accepted_messages(monkeypatch, lea
     ]
 
 
-def _not_known(*_):
-    raise FormNotKnownError("requests are sent by pigeon")
+class _Unreachable:
+    """In place of an endpoint."""
+
+    @classmethod
+    def of(cls, *_):
+        """Refuse."""
+        raise Boto3NeededError("requests are sent by pigeon")
 
 
 def deployment_with_bell(*, slots):
@@ -299,9 +282,7 @@ def test_no_server_is_an_error_that_may_pass(serve):
     """A refused connection is no crash."""
     server, calls = serve()
     server.close()
-    calls._form = type(calls._form)(
-        **{name: getattr(calls._form, name) for name in calls._form.__slots__} | {"port": 1}
-    )
+    calls._endpoint._port = 1
 
     assert one_call(calls).error.retryable
 
@@ -328,18 +309,6 @@ def test_behind_a_proxy_boto3_does_it(monkeypatch, caplog, variable):
 
     assert isinstance(calls, ClientCalls)
     assert "requests go through a proxy" in caplog.text
-
-
-def test_what_a_plugin_does_to_requests_makes_boto3_do_it(caplog):
-    """Whoever signs or words requests in another way goes on doing so."""
-    session = boto3.Session(region_name="eu-central-1")
-    session.events.register("before-sign.sqs", lambda request, **_: request.headers.add_header("x-own", "1"))
-
-    calls = open_calls(Clients(session=session), concurrency=1)
-    calls.close()
-
-    assert isinstance(calls, ClientCalls)
-    assert "requests have x-own" in caplog.text
 
 
 @pytest.fixture
@@ -406,8 +375,6 @@ def test_calls_through_the_client_answer_in_the_same_way():
     wrong = {"Id": "1", "SenderFault": True, "Code": "InvalidMessageContents", "Message": "no"}
     server = Server(ok("0", failed=[wrong]), ("403 Forbidden", {}, json.dumps({"__type": "AccessDenied"})))
     clients = Clients(region="eu-central-1", endpoint_url=server.url)
-    from lanes.aws.queues.sending import SqsSender
-
     calls = ClientCalls(SqsSender(clients.sqs()), concurrency=2)
     first, second = one_call(calls, *[Entry()] * 3), one_call(calls)
     calls.close()

@@ -11,9 +11,9 @@ import pytest
 from moto import mock_aws
 
 from lanes.aws.clients import Clients, consumer_config
-from lanes.aws.queues.connection import Connection
 from lanes.aws.queues.lane_queue import LaneQueueCalls
 from lanes.aws.queues.lean_client import LeanClient
+from lanes.aws.queues.wire import Connection, Endpoint
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.consumer.settlement import VisibilityChange
@@ -131,7 +131,7 @@ def test_records_are_those_of_boto3(tmp_path):
             assert calls.change_visibility("MAIN", [shown(record) for record in rounds[-1]]) == []
             rounds.append(pull(calls))
 
-        assert lean._lean.is_known
+        assert lean._endpoint is not None
         assert len(expected) == 3
         for found in rounds:
             assert [about(record) for record in found] == [about(record) for record in expected]
@@ -196,7 +196,7 @@ def test_a_connection_that_says_something_without_being_asked_is_closed(serve):
     server, calls = serve(EMPTY)
     ours, theirs = socket.socketpair()
     with theirs:
-        idle = calls._receiver._lean._idle
+        idle = calls._receiver._idle
         idle.append(Connection(ours))
         theirs.sendall(b'HTTP/1.1 200 OK\r\ncontent-length: 16\r\n\r\n{"Messages":[0]}')
 
@@ -229,7 +229,7 @@ def test_moto_is_asked_in_place_of_the_network(monkeypatch):
     def opened(*_args, **_how):
         raise AssertionError("a lean call went to the network")
 
-    monkeypatch.setattr(Connection, "open", opened)
+    monkeypatch.setattr(Endpoint, "connect", opened)
     client = LeanClient(Clients(config=consumer_config(), region="eu-central-1"))
     for _ in range(2):
         with mock_aws():
@@ -237,7 +237,7 @@ def test_moto_is_asked_in_place_of_the_network(monkeypatch):
             url = sqs.create_queue(QueueName="MAIN.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
             for _ in range(3):
                 assert "Messages" not in client.receive_message(QueueUrl=url)
-    assert client._lean is not None
+    assert client._endpoint is not None
 
 
 def test_a_proxy_is_left_to_boto3(serve, monkeypatch, caplog):

@@ -19,9 +19,8 @@ from types import SimpleNamespace
 import boto3
 
 from lanes.aws.clients import READ_TIMEOUT_SECONDS
-from lanes.aws.queues.connection import Connection
-from lanes.aws.queues.lean_calls import LeanCalls
-from lanes.aws.queues.request_form import caught_request, learn_form
+from lanes.aws.queues.batch_calls import LeanCalls
+from lanes.aws.queues.wire import Connection, Endpoint
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.message import id_in
@@ -242,20 +241,20 @@ def _http(status, content):
 
 
 @cache
-def client_and_form():
-    """Return a client of boto3 and the form of its requests."""
+def client_and_endpoint():
+    """Return a client of boto3 and where its requests go."""
     client = boto3.client(
         "sqs", region_name="eu-central-1", aws_access_key_id="test", aws_secret_access_key="test"
     )
-    return client, learn_form(caught_request(client), client, CREDENTIALS)
+    return client, Endpoint(client, lambda: CREDENTIALS)
 
 
 class VirtualCalls(LeanCalls):
     """Lean calls that wait in virtual time."""
 
     def __init__(self, sqs, clock, fuse):
-        client, form = client_and_form()
-        super().__init__(form, client=client, credentials=lambda: CREDENTIALS, clock=clock)
+        client, endpoint = client_and_endpoint()
+        super().__init__(endpoint, client=client, clock=clock)
         self._sqs, self._time, self._fuse = sqs, clock, fuse
 
     def start(self, queue_url, entries):
@@ -419,4 +418,4 @@ class FaultyJob:
 
 def connect_to(job, monkeypatch):
     """Lead new connections to the faulty SQS of a job."""
-    monkeypatch.setattr(Connection, "open", classmethod(lambda cls, *_, **__: cls(job.sqs.connect())))
+    monkeypatch.setattr(Endpoint, "connect", lambda _self: Connection(job.sqs.connect()))
