@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import dataclasses
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lanes.config.settings import MAX_RECEIVES
 from lanes.consumer import telemetry as report
 from lanes.consumer.handlers import HandlerContext
-from lanes.consumer.signals import Yielded, deciding
+from lanes.consumer.signals import Yielded, deciding, readable
 from lanes.consumer.values import value
 from lanes.events import Event
 from lanes.metrics import Metric
@@ -171,6 +172,7 @@ class Caller:
         try:
             return self._called(batch, begun, check=check)
         except BaseException as raised:  # noqa: BLE001 - the border to user code: every exception is an outcome
+            raised = readable(raised)
             error = deciding(raised)
             # The first ends the process, and neither is a failure of the record.
             if isinstance(error, KeyboardInterrupt | Yielded):
@@ -205,15 +207,15 @@ class Caller:
             )
             arguments.append(context)
         priority = self._priority_in(batch.lane, begun)
-        # Not the public blocks: those check their arguments and are objects, and every message passes here.
-        outer = CURRENT_PRIORITY.set(priority)
-        before = CONTINUED_TRACE.set(trace)
-        try:
-            answer = handler.ran(handler.function(*arguments))
-            return {} if handler.max_size is None else failures_in(answer, messages)
-        finally:
-            CONTINUED_TRACE.reset(before)
-            CURRENT_PRIORITY.reset(outer)
+
+        def handle() -> Any:
+            CURRENT_PRIORITY.set(priority)
+            CONTINUED_TRACE.set(trace)
+            return handler.ran(handler.function(*arguments))
+
+        # A context for each call: a variable that a handler sets must not reach the next message.
+        answer = contextvars.copy_context().run(handle)
+        return {} if handler.max_size is None else failures_in(answer, messages)
 
     def _priority_in(self, lane: Lane, begun: Sequence[Attempt]) -> int | None:
         """Return the priority in which a handler runs: at most the highest of its lane."""

@@ -58,6 +58,17 @@ def deciding(error: BaseException, *, unavailable: tuple[type[Exception], ...] =
     return failures[0] if len(failures) == 1 else error
 
 
+def readable(raised: BaseException) -> BaseException:
+    """Return an exception, or another one in its place if its class fails when it is looked at."""
+    try:
+        for one in _leaves(raised) if isinstance(raised, BaseExceptionGroup) else (raised,):
+            isinstance(one, Retry)
+            str(type(one).__name__)
+    except Exception as error:  # noqa: BLE001 - the border to user code
+        return RuntimeError(f"the handler raised an exception whose class fails: {text_of(error)}")
+    return raised
+
+
 def asked_delay(error: BaseException) -> timedelta | None:
     """Return the delay that a handler asked for; None leaves it to the backoff."""
     try:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import json
+from contextvars import ContextVar
 from datetime import timedelta
 
 import pytest
@@ -11,6 +13,9 @@ import pytest
 from lanes import Consumer, DeadLetter, LanesConfig, Retry
 from lanes.consumer.signals import Yielded
 from lanes.testing import InMemoryLanes, ProcessKilled
+from tests.support.memory import World
+
+TENANT = ContextVar("tenant", default="none")
 
 
 def lanes_of(consumer, engine, **settings):
@@ -171,3 +176,66 @@ def test_the_end_of_the_process_stays_one_inside_a_group(engine):
     assert len(starts) == 2
     lanes.assert_handled("work")
     assert not lanes.journal.failed
+
+
+def without_name():
+    """Return an exception the name of whose class can't be read; made late, since pytest reads names of modules."""
+
+    class Unnamed(type):
+        @property
+        def __name__(cls):
+            raise ValueError("no name")
+
+    return Unnamed("UnnamedError", (Exception,), {})()
+
+
+class ClasslessError(Exception):
+    """Its class can't be read."""
+
+    @property
+    def __class__(self):
+        raise ValueError("no class")
+
+
+def in_group():
+    """Return one in a group."""
+    return ExceptionGroup("both", [without_name(), ValueError()])
+
+
+@pytest.mark.parametrize("made", [without_name, ClasslessError, in_group])
+def test_an_exception_whose_class_fails_is_a_failed_attempt(engine, made):
+    """It interrupted its batch each time: no attempt was counted, and the records behind it never ran."""
+    world = World({"consumer": {"max_attempts": 2, "backoff_base": 1}}, engine=engine)
+    consumer, handled = world.environment(), []
+
+    @consumer.handler("order")
+    def handle(message):
+        handled.append(message.id)
+        if message.id == "bad":
+            raise made()
+
+    world.send("MAIN", "order", id="bad", group="1")
+    world.send("MAIN", "order", id="good", group="2")
+    for _ in range(10):
+        world.step("MAIN", consumer=consumer)
+        world.clock.advance(5)
+
+    assert handled == ["bad", "good", "bad"]
+    assert [json.loads(one.body)["id"] for one in world.queues.dead["MAIN"]._store.messages()] == ["bad"]
+
+
+def test_a_variable_that_a_handler_sets_stays_in_its_call(engine):
+    """A tenant or a locale set for one message was that of the next ones too."""
+    world = World(engine=engine)
+    consumer, seen = world.environment(), []
+
+    @consumer.handler("order")
+    def handle(message):
+        seen.append(TENANT.get())
+        TENANT.set(message.id)
+
+    for number in range(3):
+        world.send("MAIN", "order", id=str(number), group=str(number))
+    world.step("MAIN", consumer=consumer)
+
+    assert seen == ["none"] * 3
