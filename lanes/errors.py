@@ -218,7 +218,8 @@ class Retry(_Portable):
     Raise it in a handler to retry the record later; the attempt counts as failed, unless you say `counts=False`.
 
     Args:
-        after: the delay before the next attempt; the default is the consumer's backoff.
+        after: the delay before the next attempt; the default is the consumer's backoff. SQS hides a message for at most
+            12 hours, less the lane's visibility timeout: a longer delay is cut to that, and the log says so.
         reason: for logs, and for the dead letter if no attempts are left.
         counts: whether it is a failed attempt. A message that is only early may come again without one.
 

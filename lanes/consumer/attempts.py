@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -352,6 +353,10 @@ class Attempts:
         delays = self._settlement.delays
         if (after := asked_delay(error)) is not None:
             delay = delays.asked(lane, after)
+            if delay < after.total_seconds():
+                description += (
+                    f" (after {timedelta(seconds=delay)}, not {after}: SQS hides no message for longer)"
+                )
         else:
             delay = delays.after_failure(lane, attempt=entry.attempts)
         fields = {"priority": work.priority, "attempt": entry.attempts, "sent_at": record.sent_at}

@@ -95,7 +95,7 @@ def test_retry_without_a_time_backs_off_as_usual():
 
 
 def test_a_longer_time_than_sqs_can_do_is_cut(engine):
-    """A message is invisible for twelve hours at most."""
+    """A message is invisible for twelve hours at most; the failure in the log, and so in a trace, says so."""
     world = World(engine=engine)
 
     @world.consumer.handler("work")
@@ -107,6 +107,8 @@ def test_a_longer_time_than_sqs_can_do_is_cut(engine):
 
     assert 11 * 3600 <= world.queues.live["HIGH"].next_event_at() - world.clock.now <= 12 * 3600
     assert world.recorder.problems == []
+    (failure,) = world.recorder.named("message_failed")
+    assert "not 3 days, 0:00:00: SQS hides no message for longer" in failure["error"]
 
 
 def test_retry_at_once_is_possible(engine):
