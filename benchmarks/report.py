@@ -12,20 +12,14 @@ import dataclasses
 import json
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.targets import TARGETS, label_of, verdicts, worst_of
 from lanes.config import EngineName
-from lanes.errors import ConfigurationError
-from lanes.probe.profile import read_profile
-from simulator.measured import all_measured_variants, measured_unknowns
 from simulator.parameters import Unknowns, all_variants
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-    from lanes.probe.profile import Profile
 
 NOT_SATURATED = 3
 """Exit status of a benchmark with a load too light to show anything."""
@@ -127,12 +121,6 @@ def run_engine(
     parser.add_argument(
         "--no-range", action="store_true", help="leave out the range over undocumented AWS behaviour"
     )
-    parser.add_argument(
-        "--profile",
-        type=_profile,
-        metavar="FILE",
-        help="range over behaviour that `lanes probe run` measured in this file",
-    )
     options = parser.parse_args(arguments)
     engine, quick = EngineName(options.engine), options.quick
     label = label_of(name, engine)
@@ -144,11 +132,10 @@ def run_engine(
         others = [judge(engine=engine, quick=quick, seed=seed) for seed in seeds[1:]]
         ranges = {}
         if not options.no_range:
-            base = measured_unknowns(options.profile, Unknowns())
             ranges = {
                 variant: judge(engine=engine, quick=quick, seed=options.seed, unknowns=unknowns)
-                for variant, unknowns in all_measured_variants(options.profile, base).items()
-                if variant in RANGE or variant not in all_variants(base)
+                for variant, unknowns in all_variants(Unknowns()).items()
+                if variant in RANGE
             }
         return _over_seeds(label, seeds, first, others, ranges)
 
@@ -159,14 +146,6 @@ def _at_least_one(text: str) -> int:
     if text.isdecimal() and int(text) > 0:
         return int(text)
     raise argparse.ArgumentTypeError(f"{text} is no number of at least 1")
-
-
-def _profile(path: str) -> Profile:
-    """Read a profile before anything is measured."""
-    try:
-        return read_profile(Path(path))
-    except ConfigurationError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _over_seeds(

@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from lanes.config.table import ConfigTable, nearest, parse_duration
 from lanes.errors import ConfigurationError
 
-from .measured import measured_unknowns, measured_variants
-from .parameters import Faults, Unknowns
+from .parameters import Faults, Unknowns, variants
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lanes.config import LanesConfig
-    from lanes.probe.profile import Profile
 
 ROOT_KEYS = ("duration", "drain", "seed", "away", "arrivals", "unknowns", "faults")
 MANY = 10**9
@@ -75,7 +73,6 @@ class Scenario:
         seed: decides every random choice.
         away: from when until when the resource is away, in seconds since the start, each time.
         unknowns: undocumented behaviour of AWS.
-        profile: what of it was measured; None for nothing.
         faults: faults to inject.
 
     """
@@ -86,7 +83,6 @@ class Scenario:
     seed: int = 1
     away: Sequence[tuple[float, float]] = ()
     unknowns: Unknowns = dataclasses.field(default_factory=Unknowns)
-    profile: Profile | None = None
     faults: Faults = dataclasses.field(default_factory=Faults)
 
     @property
@@ -98,7 +94,7 @@ class Scenario:
     @property
     def variants(self) -> Mapping[str, Unknowns]:
         """The range of the undocumented behaviour, by description."""
-        return measured_variants(self.profile, self.unknowns)
+        return variants(self.unknowns)
 
     @property
     def slots_needed(self) -> float:
@@ -110,11 +106,9 @@ class Scenario:
         return any(begin <= seconds < end for begin, end in self.away)
 
 
-def resolve(
-    raw: object, config: LanesConfig, *, source: str = "scenario", profile: Profile | None = None
-) -> Scenario:
+def resolve(raw: object, config: LanesConfig, *, source: str = "scenario") -> Scenario:
     """
-    Check a scenario against its lanes; its own unknowns have priority over the measured ones of a profile.
+    Check a scenario against its lanes.
 
     Raises:
         ConfigurationError: lists all problems.
@@ -128,8 +122,7 @@ def resolve(
         drain=root.duration("drain", timedelta(hours=1), maximum=30 * DAY),
         seed=root.integer("seed", 1, minimum=0),
         away=_away(root),
-        unknowns=_unknowns(root.raw("unknowns", {}), problems, measured_unknowns(profile, Unknowns())),
-        profile=profile,
+        unknowns=_unknowns(root.raw("unknowns", {}), problems, Unknowns()),
         faults=_faults(root.raw("faults", {}), problems),
     )
     if not problems and scenario.expected_messages <= 0:

@@ -71,15 +71,6 @@ PlotOption = Annotated[
     Path | None,
     typer.Option("--plot", metavar="FILE", help="Draw a chart into this SVG file.", dir_okay=False),
 ]
-ProfileOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--profile",
-        help="Read measured behaviour of AWS from this file of `lanes probe run`.",
-        exists=True,
-        dir_okay=False,
-    ),
-]
 
 
 class MissingGreenletError(LanesError):
@@ -111,7 +102,6 @@ def simulate(
     ] = "given",
     plot: PlotOption = None,
     prices: PricesOption = None,
-    profile: ProfileOption = None,
 ) -> None:
     """
     Simulate a load on your lanes in virtual time, with the consumer's own code.
@@ -129,9 +119,7 @@ def simulate(
         raise typer.BadParameter(f"{unknowns!r} is not 'all' or 'given'", param_hint="--unknowns")
     config = read_config(context, file)
     choices = read_settings(config, slots=slots, batch_size=batch_size, recheck_interval=recheck_interval)
-    load = read_load(
-        scenario, config, arrivals=arrivals, duration=duration, seed=seed, away=away, profile=profile
-    )
+    load = read_load(scenario, config, arrivals=arrivals, duration=duration, seed=seed, away=away)
     for note in load_notes(load, [one.apply(config) for one in choices]):
         say(f"note: {note}")
     began = time.process_time()
@@ -225,7 +213,6 @@ def read_load(
     duration: str | None,
     seed: int | None,
     away: list[str] | None,
-    profile: Path | None,
 ) -> Scenario:
     """
     Return the load of the file, overridden by the options.
@@ -235,8 +222,6 @@ def read_load(
         ConfigurationError: the file alone is wrong; lists all problems.
 
     """
-    from lanes.probe.profile import read_profile
-
     from . import scenario
 
     raw: dict[str, Any] = {}
@@ -245,15 +230,12 @@ def read_load(
         raw, source = read_toml(path), str(path)
     tables = raw.get("arrivals", {})
     given = {"duration": duration, "seed": seed, "away": away}
-    measured = read_profile(profile) if profile else None
     options = {key: value for key, value in given.items() if value is not None}
     try:
         if isinstance(tables, dict):
             for text in arrivals or ():
                 scenario.arrivals_option(text, tables)
-        return scenario.resolve(
-            {**raw, "arrivals": tables, **options}, config, source=source, profile=measured
-        )
+        return scenario.resolve({**raw, "arrivals": tables, **options}, config, source=source)
     except ConfigurationError as error:
         if path is not None and not (arrivals or options):
             raise

@@ -44,8 +44,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "lanes simulate load.toml --compare --plot waits.svg",
         "lanes simulate load.toml --slots 1,2,3,5",
     ),
-    "probe run": ("lanes probe run --dry-run", "lanes probe run --only throttle --out aws-profile.toml"),
-    "probe read": ("lanes probe read aws-profile.events.jsonl",),
     "dead-letters list": (
         "lanes dead-letters list",
         'lanes dead-letters list MAIN --kind "order.*" --since 2h',

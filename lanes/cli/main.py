@@ -22,7 +22,6 @@ from lanes.cli import (
     new,
     overrides,
     pause,
-    probe,
     runs,
     schedules,
     send,
@@ -76,7 +75,6 @@ app.command()(work.work)
 app.add_typer(outbox.app, name="outbox")
 app.add_typer(bulk.app, name="bulk")
 app.add_typer(config.app, name="config")
-app.add_typer(probe.app, name="probe")
 
 
 def _add_packages() -> None:

@@ -20,7 +20,6 @@ ELSEWHERE = {
     "local run": "needs `lanes local up`; in tests/local/test_up.py",
     "ui": "serves until Ctrl-C; in tests/ui",
     "work": "runs until Ctrl-C; in tests/cli/test_work.py",
-    "probe run": "deploys to an account; in tests/cli/test_probe.py",
     "schedules list": "needs EventBridge Scheduler; in tests/cli/test_schedules.py",
     "schedules pause": "the same",
     "schedules resume": "the same",
@@ -60,7 +59,6 @@ def example(tmp_path_factory):
         "orders.jsonl": '{"kind": "order.placed", "data": {"order": 7}}\n',
         "load.toml": 'duration = "1m"\n[arrivals.HIGH]\nrate = 1\nservice = "100ms"\n',
         "lanes.toml": '[[lanes]]\nname = "HIGH"\nthreshold = 50\n[[lanes]]\nname = "MAIN"\n[stages.prod]\n',
-        "aws-profile.events.jsonl": '{"run": "polls", "event": "polls", "at": 1, "polls": [[0, true], [1, false]]}\n',
     }
     for name, text in files.items():
         (folder / name).write_text(text)
@@ -74,8 +72,6 @@ def example(tmp_path_factory):
         def run(words, *more):
             names = {name: str(folder / name) for name in (*files, "waits.svg", "shop")}
             names["postgresql://localhost/shop"] = database
-            if words[:2] == ["probe", "read"]:
-                more = ("--out", str(folder / "read.toml"))
             return typed(*(names.get(word, word) for word in words), *more)
 
         yield run

@@ -56,7 +56,6 @@ DOCUMENTS = {
     ("outbox", "reconcile"): ("--after", "0s"),
     ("outbox", "relay"): ("--once",),
     ("outbox", "audit"): (),
-    ("probe", "read"): ("EVENTS", "--out", "OUT"),
     ("config", "show"): (),
 }
 """Arguments by verb; those in capitals are filled in."""
@@ -80,7 +79,6 @@ ELSEWHERE = {
     ("bulk", "send"): "the summary of the Spark jobs",
     ("bulk", "status"): "the state of EMR Serverless, with its details",
     ("bulk", "cancel"): "the state of EMR Serverless, with its details",
-    ("probe", "run"): "the document of `probe read`",
 }
 """Verbs whose documents need a deployed function or another service, or that print none."""
 
@@ -140,8 +138,6 @@ def filled(typed, client, deployment, tmp_path_factory):
     folder = tmp_path_factory.mktemp("documents")
     yield {
         "OVERRIDE": typed.json("overrides", "list")[0]["override"],
-        "EVENTS": str(write_events(folder / "some.events.jsonl")),
-        "OUT": str(folder / "mine.toml"),
         "database": fill_outbox(typed, f"sqlite:///{folder / 'app.db'}"),
     }
     released = typed("dead-letters", "release", "MAIN", "--group", "group-1", "--yes")
@@ -158,12 +154,6 @@ def write_log(logs):
         logStreamName="one",
         logEvents=[{"timestamp": int(time.time() * 1000) - 9_000, "message": line}],
     )
-
-
-def write_events(path):
-    polls = {"run": "polls", "event": "polls", "at": 1, "polls": [[0, True], [1, False], [2, False]]}
-    path.write_text(json.dumps(polls) + "\n")
-    return path
 
 
 def fill_outbox(typed, address):

@@ -29,42 +29,6 @@ def test_tables_come_first_and_one_object_last(capsys):
     assert line["held"]["flatness"] is True
 
 
-def ranged(*arguments):
-    """Run a benchmark of an engine that finds the share of missed polls."""
-
-    def judge(*, unknowns=None, **_options):
-        return {"missed": None if unknowns is None else unknowns.missed_polls}
-
-    def measure(**options):
-        return Findings(figures=judge(**options))
-
-    return run_engine("scale", measure, judge=judge, about="-", arguments=["--quick", "--json", *arguments])
-
-
-def test_a_profile_takes_the_place_of_the_range(tmp_path, capsys):
-    """Its spread beside the assumptions that it does not measure."""
-    path = tmp_path / "aws-profile.toml"
-    path.write_text("format = 2\n[polls]\nmissed = { low = 0.1, typical = 0.2, high = 0.4, samples = 9 }\n")
-
-    assert ranged("--profile", str(path)) == 0
-    found = json.loads(capsys.readouterr().out)["range"]
-    assert found["as given"]["missed"] == 0.2
-    assert found["short polls as measured, few missed"]["missed"] == 0.1
-    assert found["short polls as measured, most missed"]["missed"] == 0.4
-    assert "throttled batches dropped" in found
-    assert "short polls miss 1 in 3" not in found
-
-
-def test_a_profile_that_cannot_be_read_is_an_error_before_the_measurement(tmp_path, capsys):
-    """With its problems and no traceback."""
-    path = tmp_path / "aws-profile.toml"
-    path.write_text("format = 2\n[polls]\nmissed = 3\n")
-
-    with pytest.raises(SystemExit):
-        ranged("--profile", str(path))
-    assert "polls: missed: must be a table, not the number 3" in capsys.readouterr().err
-
-
 def test_a_load_that_fills_nothing_ends_with_a_status_of_its_own(capsys):
     """And with the reason, and no figures that somebody could quote."""
 

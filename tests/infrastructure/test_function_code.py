@@ -92,7 +92,7 @@ def test_the_asset_holds_handler_library_and_telemetry_and_not_what_lambda_bring
 
     assert names >= {"handler.py", "lanes", "aws_lambda_powertools"}
     assert not names & {"boto3", "botocore", "bin", "tests"}
-    assert not {"probe", "testing", "ui"} & {path.name for path in (asset / "lanes").iterdir()}
+    assert not {"testing", "ui"} & {path.name for path in (asset / "lanes").iterdir()}
     assert not [
         path for path in asset.rglob("*") if path.suffix == ".pyc" or path.name in {"RECORD", "tests"}
     ]
