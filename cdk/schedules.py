@@ -47,7 +47,7 @@ class Schedules(Construct):
             gone would be lost when it is due.
 
     Raises:
-        ConfigurationError: The data of a schedule is too large.
+        ConfigurationError: The data of a schedule is too large, or its lane does not take its kind.
 
     Attributes:
         group: The schedule group.
@@ -121,6 +121,12 @@ class Schedules(Construct):
 
     def _add_schedule(self, schedule: Schedule, queues: LaneQueues) -> None:
         lane = queues.lane(queues.config.lane_for(schedule.priority).name)
+        if not lane.lane.takes(schedule.kind):
+            problem = (
+                f"schedule {schedule.name}: its kind {schedule.kind} goes to lane {lane.lane.name}, whose kinds are "
+                f"{', '.join(lane.lane.kinds)}; add it there, or change the schedule's priority"
+            )
+            raise ConfigurationError([problem])
         call = occurrence(schedule, lane.queue.queue_url)
         size = len(json.dumps(call, ensure_ascii=False).encode())
         if size > LARGEST_INPUT_BYTES:

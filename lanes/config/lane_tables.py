@@ -57,6 +57,7 @@ READERS: Mapping[str, Reader] = {
     "weight": partial(ConfigTable.number, minimum=LOWEST_WEIGHT, maximum=HIGHEST_WEIGHT),
     "tenant_share": partial(ConfigTable.optional, read=ConfigTable.number, minimum=0.01, maximum=1.0),
     "closing": ConfigTable.boolean,
+    "kinds": ConfigTable.texts,
 }
 
 

@@ -197,7 +197,7 @@ def plain(
     """
     omitted = {"position", *without}
     values = {key: getattr(settings, key) for key in settings.__slots__ if key not in omitted}
-    return {key: _plain_value(value) for key, value in values.items() if value is not None}
+    return {key: _plain_value(value) for key, value in values.items() if value is not None and value != ()}
 
 
 def without_effect(consumer: ConsumerSettings) -> tuple[str, ...]:

@@ -45,6 +45,7 @@ class Lane:
             `EngineName.PULL`.
         weight: the lane's part of the records under saturation, relative to the other lanes; for `Policy.WEIGHTED`.
         closing: whether producers skip the lane; its messages are handled as before, until it is empty and removed.
+        kinds: patterns of the kinds that the lane takes, all by default; the consumer dead-letters any other message.
     """
 
     name: str
@@ -65,6 +66,11 @@ class Lane:
     tenant_share: float | None = None
     weight: float = 1.0
     closing: bool = False
+    kinds: tuple[str, ...] = ()
+
+    def takes(self, kind: str) -> bool:
+        """Check whether the lane takes messages of a kind; a raw body has an empty one."""
+        return not self.kinds or first_like(kind, self.kinds) is not None
 
     def tenant_of(self, group: str) -> str:
         """Return the tenant of a group: its name before the first colon; without one, a tenant of its own."""

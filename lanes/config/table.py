@@ -106,6 +106,14 @@ class ConfigTable:
             return default
         return float(value) if self._is_within(key, value, minimum, maximum) else default
 
+    def texts(self, key: str, default: tuple[str, ...]) -> tuple[str, ...]:
+        """Read a list of strings that are not empty."""
+        value = self._raw.get(key, default)
+        if isinstance(value, list | tuple) and all(isinstance(one, str) and one for one in value):
+            return tuple(value)
+        self.problem(f"{key} is {describe(value)}; must be a list of strings, none of them empty")
+        return default
+
     def choice(self, key: str, default: str, *, allowed: Iterable[str]) -> str:
         """Read one of the allowed strings."""
         value = self._raw.get(key, default)

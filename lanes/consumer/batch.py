@@ -93,6 +93,9 @@ class Corridor:
                 self._conclude(batch.lane, outcomes, record, Outcome(ending=Ending.DONE, end=entry.end))
             elif entry.ending is Ending.DONE:
                 outcomes.set(record, self.attempts.skipped(batch.lane, record))
+            # Before effects, runs and overlaps: a sender to this lane alone must not reach those of others.
+            elif refused := self.attempts.not_taken(batch.lane, record, entry):
+                self._conclude(batch.lane, outcomes, record, refused)
         if interceptions:
             self._admit_all(batch, outcomes, interceptions)
         while rest := outcomes.undecided:

@@ -135,7 +135,7 @@ class Settlement:
             return self.resend(lane, record, outcome, Event.DEAD_LETTER_NOT_SENT)
         report.dead_lettered(self.telemetry, lane, record, outcome)
         # In between: with the record gone, nothing would repeat a write that failed.
-        if kept := self.unrecorded(lane, record, entry, "dead_lettered"):
+        if outcome.end and (kept := self.unrecorded(lane, record, entry, outcome.end)):
             return kept
         with suppress(AwsError):
             self.queues.remove(lane.name, record)

@@ -189,6 +189,13 @@ def test_data_that_is_too_large_is_refused_at_synth():
         made({**NIGHTLY, "data": "x" * 300_000})
 
 
+def test_a_kind_that_its_lane_does_not_take_is_refused_at_synth():
+    """Each occurrence would be a dead letter."""
+    lanes = [{"name": "HIGH", "threshold": 0}, {"name": "MAIN", "kinds": ["statements.render.all"]}]
+    with pytest.raises(ConfigurationError, match=r"schedule nightly.*statements.render goes to lane MAIN"):
+        made(NIGHTLY, lanes=lanes)
+
+
 @pytest.mark.parametrize("root", [{"scheduler": True}, {"schedules": [NIGHTLY]}], ids=str)
 def test_the_stack_has_it_where_the_configuration_asks_for_it(root):
     """And nothing of it elsewhere; its handlers may send for later."""

@@ -35,9 +35,9 @@ class Followed:
         plan: the faults of the next calls, of whatever process makes them; None for a call that succeeds.
     """
 
-    def __init__(self, engine: str, *, chunks: int = 1, idempotency: bool = False) -> None:
+    def __init__(self, engine: str, *, chunks: int = 1, idempotency: bool = False, **root: object) -> None:
         consumer = {**SETTINGS, "idempotency": idempotency}
-        self.world = World({"consumer": consumer}, engine=engine)
+        self.world = World({"consumer": consumer, **root}, engine=engine)
         self.world.calls.break_if = lambda _operation, _position: self._fault("before")
         self.world.calls.lose_if = lambda _operation, _position: self._after
         self.chunks = chunks

@@ -54,7 +54,7 @@ class _Occurrences(Interception):
         message = work.argument
         if not record.skips_overlap or not isinstance(message, Message) or work.handler is None:
             return None
-        key = _key(message)
+        key = _key(message, self._batch.lane.name)
         self._keys[record.message_id] = key
         if entry.attempts or record.deduplication_id.startswith((MOVED, REDRIVEN)):
             return None
@@ -88,7 +88,11 @@ class _Occurrences(Interception):
         return outcome
 
 
-def _key(message: Message) -> str:
-    """Return the name of a schedule's effect, which no message has: in an identity, % is written as %25."""
+def _key(message: Message, lane: str) -> str:
+    """
+    Return the name of a schedule's effect, which no message has: in an identity, % is written as %25.
+
+    Of one lane: a sender to another one must not have an occurrence dropped.
+    """
     schedule = message.id.rpartition("@")[0]
-    return f"%overlap#{message.source}#{message.kind}#{schedule}"
+    return f"%overlap#{lane}#{message.source}#{message.kind}#{schedule}"
