@@ -1,7 +1,7 @@
 """
 The CDK app: a stack of priority lanes, configured by `lanes.toml` and a stage, and one of bulk jobs if you ask for it.
 
-Run `cdk deploy`, with `-c stage=demo`, `-c removal=destroy` or `-c intake=on` as you need; with bulk jobs it is
+Run `cdk deploy`, with `-c stage=demo` or `-c removal=destroy` as you need; with bulk jobs it is
 `cdk deploy --all -c bulk=on`. Enable the outbox in `lanes.toml`.
 """
 
@@ -15,8 +15,6 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from cdk.bulk.enqueue import BulkEnqueue
-from cdk.function.code import consumer_code
-from cdk.intake import Intake
 from cdk.stack import PriorityLanesStack, report_unsafe_changes
 from cdk.stage import StageSettings
 from lanes.aws.clients import Clients, consumer_config
@@ -43,18 +41,6 @@ def add_stacks(app: App) -> PriorityLanesStack:
     _publish_for_bulk_jobs(stack)
     if settings.bulk_jobs:
         _add_bulk_stack(app, stack, settings)
-    if settings.intake:
-        intake = Intake(
-            stack,
-            "Intake",
-            queues=stack.queues,
-            ledger=stack.ledger,
-            code=consumer_code(ROOT / "lambdas" / "intake"),
-            actions=stack.alarm_actions,
-            runbook=settings.runbook,
-            removal_policy=settings.removal_policy,
-        )
-        CfnOutput(stack, "IntakeQueueUrl", value=intake.queue.queue_url)
     return stack
 
 

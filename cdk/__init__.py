@@ -2,9 +2,9 @@
 CDK constructs for priority lanes: use them one by one in your app, or all at once as a stack.
 
 ``LaneQueues`` makes the queues, ``Ledger`` the table, ``PriorityConsumer`` the function and its event source mappings,
-``Outbox`` a table of entries with its relay, ``Schedules`` periodic messages and messages for later, ``Intake`` a queue
-for senders that know no lanes, ``LanesParameter`` the parameter where producers find the lanes, ``Observability``
-alarms and a dashboard, and ``BulkEnqueue`` an application for Spark jobs. ``PriorityLanesStack`` combines them.
+``Outbox`` a table of entries with its relay, ``Schedules`` periodic messages and messages for later, ``LanesParameter``
+the parameter where producers find the lanes, ``Observability`` alarms and a dashboard, and ``BulkEnqueue`` an
+application for Spark jobs. ``PriorityLanesStack`` combines them.
 """
 
 from .bulk.enqueue import BulkEnqueue
@@ -12,7 +12,6 @@ from .bulk.network import JobNetwork
 from .consumer import PriorityConsumer
 from .function.code import consumer_code
 from .function.lambda_function import FunctionProps
-from .intake import Intake
 from .observability import Observability, Severity
 from .outbox import Outbox
 from .parameter import LanesParameter
@@ -26,7 +25,6 @@ from .tables.ledger import Ledger
 __all__ = [
     "BulkEnqueue",
     "FunctionProps",
-    "Intake",
     "JobNetwork",
     "LaneQueue",
     "LaneQueues",

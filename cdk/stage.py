@@ -27,7 +27,7 @@ TOPIC_ARN = re.compile(r"arn:[a-z-]+:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]+")
 PAGES_URL = re.compile(r"https://[^\s/()]+[^\s()]*")
 STAGE_NAME = re.compile(r"[A-Za-z0-9-]{1,100}")
 NAMES = (
-    "stage", "removal", "bulk", "bulk_inputs", "bulk_databases", "bulk_zones", "intake", "alarm_topic", "runbook",
+    "stage", "removal", "bulk", "bulk_inputs", "bulk_databases", "bulk_zones", "alarm_topic", "runbook",
 )  # fmt: skip
 
 
@@ -43,7 +43,6 @@ class StageSettings:
         bulk_inputs: The names of the buckets that bulk jobs may read.
         bulk_databases: The names of the Glue databases that bulk jobs may read.
         bulk_zones: The names of the zones of bulk jobs; the first two of the region if empty.
-        intake: Whether the stack has an intake.
         alarm_topic: The ARN of the SNS topic that all alarms notify, or None.
         runbook: The URL of the runbook, or its folder in this repository.
 
@@ -55,7 +54,6 @@ class StageSettings:
     bulk_inputs: tuple[str, ...] = ()
     bulk_databases: tuple[str, ...] = ()
     bulk_zones: tuple[str, ...] = ()
-    intake: bool = False
     alarm_topic: str | None = None
     runbook: str = RUNBOOK
 
@@ -66,7 +64,7 @@ class StageSettings:
 
         Args:
             node: The node of the app. Its context may have ``stage``, ``removal`` (``retain`` or ``destroy``), ``bulk``
-                and ``intake`` (``on`` or ``off``), and with ``bulk=on`` names separated by commas in ``bulk_inputs``,
+                (``on`` or ``off``), and with ``bulk=on`` names separated by commas in ``bulk_inputs``,
                 ``bulk_databases`` and ``bulk_zones``. ``alarm_topic`` is the ARN of an SNS topic, ``runbook`` an https
                 URL.
 
@@ -105,7 +103,6 @@ class StageSettings:
             bulk_zones=_bulk_names(node, "bulk_zones", bulk_jobs=bulk_jobs),
             alarm_topic=_alarm_topic(node),
             runbook=_runbook(node),
-            intake=_is_on(node, "intake", adds="a queue for senders that can't ring the bell"),
         )
 
     @property

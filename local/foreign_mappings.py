@@ -29,7 +29,7 @@ class ForeignMappings:
         self._seen |= {(uuid, function.name) for uuid, _, function in new}
         for uuid, queue, function in new:
             lanes = _lanes_of(function)
-            # The intake has the lanes' document too, and a queue of its own.
+            # A function that only sends may have the lanes' document too, and a queue of its own.
             is_consumer = lanes is not None and any(
                 lanes.reads(name) for _, name, other, _ in mappings if other is function
             )

@@ -44,7 +44,6 @@ class Page(StrEnum):
     RESOURCE_AWAY = "resource-away"
     THROTTLES = "throttles"
     HEARTBEAT = "heartbeat"
-    INTAKE = "intake"
     OUTBOX_ABANDONED = "outbox-abandoned"
     OUTBOX_OLDEST_AGE = "outbox-oldest-age"
     OUTBOX_ERRORS = "outbox-errors"

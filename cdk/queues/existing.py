@@ -87,40 +87,6 @@ def existing_lanes(
     return found
 
 
-def existing_intake(
-    scope: Construct, given: sqs.IQueue | str, *, shortest: timedelta, longest: timedelta
-) -> sqs.IQueue:
-    """
-    Return an existing queue from which an intake forwards.
-
-    Args:
-        scope: The intake.
-        given: The queue, as an ARN or a construct.
-        shortest: The shortest visibility timeout.
-        longest: The longest visibility timeout.
-
-    Raises:
-        ConfigurationError: All settings with which it can't be one, as far as this app knows them.
-
-    """
-    if not _is_queue(given):
-        raise ConfigurationError([f"existing is {given!r}, which is {NO_ARN}"], source="intake")
-    queue = imported_queue(scope, "existing", given)
-    problems = [f"{label_of(queue)} {text}" for text in place_problems(scope, queue)]
-    resource = resource_of(queue)
-    if resource is not None and not Token.is_unresolved(resource.visibility_timeout):
-        hides = visibility_of(resource)
-        if not shortest <= hides <= longest:
-            problems.append(
-                f"{label_of(queue)} has a visibility timeout of {format_duration(hides)}; {OWNER}, to "
-                f"{format_duration(shortest)} to {format_duration(longest)}: longer than an invocation, and short "
-                "enough for a lane to drop a message that is forwarded twice"
-            )
-    if problems:
-        raise ConfigurationError(problems, source="intake")
-    return queue
-
-
 def granted(
     queue: sqs.IQueue,
     grantee: iam.IGrantable,
@@ -225,7 +191,7 @@ def _lane_problems(
         start = f"lane {lane.name}: {label_of(queue)} "
         yield from (f"{start}{text}" for text in place_problems(scope, queue))
         if _is_standard(queue):
-            yield f"{start}is a standard queue; a lane needs FIFO queues: let an Intake(existing=...) forward from it"
+            yield f"{start}is a standard queue; a lane needs FIFO queues: let a pipe send from it to a lane"
         resource = resource_of(queue)
         if (
             resource is not None

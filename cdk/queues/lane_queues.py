@@ -26,7 +26,7 @@ from .lane_queue import LaneQueue
 
 ADVICE = (
     "EventBridge can't give the deduplication id that a lane needs, so SQS would refuse each event and the rule would "
-    "report no failure. Let it target the queue of an Intake, or a pipe that sets MessageDeduplicationId"
+    "report no failure. Let it target a standard queue, and a pipe from there set MessageDeduplicationId"
 )
 
 

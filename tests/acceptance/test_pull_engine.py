@@ -43,8 +43,8 @@ def handled():
 
 @pytest.fixture(scope="module")
 def platform(tmp_path_factory, handled):
-    """The stack, with an intake."""
-    app = CdkApp(directory=APP, context={"engine": "pull", "intake": "on"})
+    """The stack."""
+    app = CdkApp(directory=APP, context={"engine": "pull"})
     build = tmp_path_factory.mktemp("build")
     with Platform(app=app, on_line=handled, build_directory=build, slack=SLACK) as running:
         yield running
@@ -79,7 +79,7 @@ def test_what_the_command_sends_is_handled(platform, handled, lanes):
     send(lanes, "first", "second", priority=0)
 
     handled.wait_for("first", "second")
-    assert len(platform.mappings) == 2  # the bell's and the intake's
+    assert len(platform.mappings) == 1
     assert bell_mapping(platform).counters()["errors"] == 0
 
 
@@ -123,17 +123,6 @@ def test_a_paused_lane_waits_holds_nobody_back_and_goes_on(handled, lanes):
     handled.wait_for("urgent", "next")
     actions = [entry["action"] for entry in lanes("audit")]
     assert [action for action in actions if action != "send"] == ["resume", "pause"]
-
-
-def test_a_sender_that_rings_nothing_is_served_through_the_intake(platform, handled):
-    """A message as another language writes it, without a deduplication id."""
-    platform.client("sqs").send_message(
-        QueueUrl=platform.outputs[STACK]["IntakeQueueUrl"],
-        MessageBody=Message(kind="order.placed", id="foreign", priority=100).to_body(),
-        MessageGroupId="stock",
-    )
-
-    handled.wait_for("foreign")
 
 
 def test_a_sender_that_rings_nothing_is_served_by_the_heartbeat(platform, handled):

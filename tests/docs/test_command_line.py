@@ -57,7 +57,6 @@ def test_every_code_of_a_finding_is_documented():
     """As programs decide by them; a finding without a code can't be made."""
     made = literals("lanes/check_rules.py", r'Problem\(\s*"([^"]+)"')
     made |= literals("lanes/queue_rules.py", r'Problem\(\s*"([^"]+)"')
-    made |= literals("lanes/intake_check.py", r'(?:Problem|\.wrong|\.note)\(\s*"([^"]+)"')
     made |= literals("lanes/check.py", r'(?:Problem|\.wrong|\.note)\(\s*"([^"]+)"')
     made |= literals("lanes/findings.py", r'(?:code = |else |\.wrong\(|_add\(Verdict\.OK, )"([^"]+)"')
     tables = [row for row in rows(PAGE, "## `lanes check`") if "--" not in row[0]]

@@ -189,7 +189,7 @@ def test_alarms_are_those_of_the_stack():
     names = [lane.name for lane in LanesConfig().lanes]
     of_lanes = {one.replace("<lane>", name) for one in documented for name in names}
 
-    # Nothing is above the highest lane, and outbox and intake bring their own.
+    # Nothing is above the highest lane, and the outbox brings its own.
     assert set(alarms) == of_lanes - {
         f"{names[0]}Starved",
         "Abandoned",

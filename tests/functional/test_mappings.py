@@ -1,6 +1,5 @@
 """Which mappings are the consumer's: on a queue that another function reads too, and from queues that are no lanes."""
 
-import dataclasses
 import io
 import json
 import zipfile
@@ -34,7 +33,7 @@ def deployment():
 
 
 def function(name, deployment=None, **variables):
-    """Make a function, with the document of the lanes if it is a consumer or an intake; return its ARN."""
+    """Make a function, with the document of the lanes if it is a consumer; return its ARN."""
     role = boto3.client("iam").create_role(
         RoleName=name, AssumeRolePolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": []})
     )
@@ -132,25 +131,3 @@ def test_the_check_names_the_mapping_of_a_queue_that_is_no_lane(operations, made
     assert f"delete-event-source-mapping --uuid {made.foreign}" in foreign.advice
     (other,) = [one for one in found if one.code == "mapping_count"]
     assert f"mapping {made.older} (Enabled) gives its messages to Older" in other.found
-
-
-def test_the_check_finds_the_intakes_of_these_lanes_and_no_others(operations, made, deployment):
-    """By their function, whatever stack made them: its queue, its mapping and the rights that its role lacks."""
-    other = dataclasses.replace(deployment, table="other-ledger")
-    intake = function("Intake", deployment, LANES_INTAKE="{}")
-    function("OtherIntake", other, LANES_INTAKE="{}")
-    function("Sender", deployment)
-    queue = boto3.client("sqs").create_queue(QueueName="uploads", Attributes={"VisibilityTimeout": "240"})
-    mapping(queue["QueueUrl"], "Intake")
-
-    assert operations.state.intakes() == [intake]
-    found = Check(deployment=deployment, state=operations.state).run()
-
-    of_intake = [one for one in found if one.subject.startswith("intake")]
-    assert {one.subject for one in of_intake} == {
-        "intake mapping", "intake queue", "intake function", "intake permissions",
-    }  # fmt: skip
-    assert next(one.found for one in of_intake if one.code == "as_expected").startswith("uploads: Enabled")
-    missing = [one.found for one in of_intake if one.code == "right_missing"]
-    assert any("Intake: the function may not sqs:ReceiveMessage on" in one for one in missing)
-    assert any("Intake: the function may not sqs:SendMessage on" in one and "HIGH" in one for one in missing)

@@ -75,7 +75,7 @@ def test_an_unknown_removal_is_refused():
         StageSettings.from_context(App(context={"removal": "keep"}).node)
 
 
-@pytest.mark.parametrize("name", ["stage", "removal", "alarm_topic", "intake"])
+@pytest.mark.parametrize("name", ["stage", "removal", "alarm_topic"])
 def test_an_empty_setting_is_refused(name):
     """A script's unset variable: `cdk destroy -c stage=` would mean the stack without a stage."""
     with pytest.raises(ConfigurationError, match=f"{name} is empty: give a value, or leave out -c {name}"):
@@ -96,9 +96,9 @@ def test_a_stage_that_cannot_be_part_of_a_stack_name_is_refused():
 
 
 def test_an_alarm_topic_is_notified_by_every_alarm():
-    """`-c alarm_topic=ARN`, also of the outbox and the intake."""
+    """`-c alarm_topic=ARN`, also of the outbox."""
     topic = "arn:aws:sns:eu-central-1:123456789012:on-call"
-    stack = synthesise(alarm_topic=topic, stage="outbox", intake="on")
+    stack = synthesise(alarm_topic=topic, stage="outbox")
 
     alarms = [
         one["Properties"]
@@ -110,8 +110,8 @@ def test_an_alarm_topic_is_notified_by_every_alarm():
 
 
 def test_every_alarm_links_to_the_runbook_that_is_set():
-    """`-c runbook=URL`, also of the outbox and the intake."""
-    stack = synthesise(runbook="https://wiki.example.com/lanes", stage="outbox", intake="on")
+    """`-c runbook=URL`, also of the outbox."""
+    stack = synthesise(runbook="https://wiki.example.com/lanes", stage="outbox")
 
     alarms = [
         one["Properties"]

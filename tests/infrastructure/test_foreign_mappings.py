@@ -1,4 +1,4 @@
-"""A mapping from another source to the consumer's or the intake's function is refused at synth."""
+"""A mapping from another source to the consumer's function is refused at synth."""
 
 import pytest
 from aws_cdk import Duration, Stack
@@ -6,7 +6,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_event_sources as sources
 from aws_cdk import aws_sqs as sqs
 
-from cdk import Intake, LaneQueues, Ledger, PriorityConsumer
+from cdk import LaneQueues, Ledger, PriorityConsumer
 from tests.support.infrastructure import FOREIGN_CODE, lanes_config, new_app
 
 
@@ -18,12 +18,11 @@ def app():
 
 @pytest.fixture(params=["mappings", "pull"])
 def consumer(app, request):
-    """Give the consumer of a stack with an intake, in both engines."""
+    """Give the consumer of a stack, in both engines."""
     stack = Stack(app, "Orders")
     queues = LaneQueues(stack, "Lanes", config=lanes_config(2, engine=request.param))
     code = {"code": lambda_.Code.from_inline(FOREIGN_CODE), "handler": "index.lambda_handler"}
     ledger = Ledger(stack, "Ledger")
-    stack.intake = Intake(stack, "Intake", queues=queues, ledger=ledger, **code)
     return PriorityConsumer(stack, "Consumer", queues=queues, ledger=ledger, **code)
 
 
@@ -65,17 +64,4 @@ def test_a_foreign_queue_of_another_stack_is_refused_by_its_arn(app, consumer):
     lambda_.EventSourceMapping(Stack(app, "Jobs"), "Mapping", target=consumer.function, event_source_arn=arn)
 
     with pytest.raises(RuntimeError, match=f"Jobs/Mapping/Resource maps {arn} to the function"):
-        app.synth()
-
-
-def test_a_foreign_queue_on_the_intake_is_refused(app, consumer):
-    """Its own queue takes what others send."""
-    stack = Stack.of(consumer)
-    stack.intake.function.add_event_source(
-        sources.SqsEventSource(sqs.Queue(stack, "Jobs", visibility_timeout=Duration.minutes(6)))
-    )
-
-    with pytest.raises(
-        RuntimeError, match=r"Orders/Intake/Function\. It forwards the messages of its own queue only"
-    ):
         app.synth()

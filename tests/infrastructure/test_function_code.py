@@ -21,7 +21,7 @@ from cdk.function.code import bundle
 from tests.support.infrastructure import ROOT, lanes_config, resources
 
 LIMIT_BYTES = 20_000_000
-MOST_MODULES = {"consumer": 99, "intake": 81, "outbox_relay": 138}
+MOST_MODULES = {"consumer": 99, "outbox_relay": 138}
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +116,6 @@ def test_the_handler_is_imported_from_the_asset_alone(asset):
 
 FUNCTIONS = {
     "consumer": "lanes.aws.runtime, lanes.aws.queues.record_type",
-    "intake": "lanes.producer.intake, lanes.aws.queues.sending",
     "outbox_relay": "lanes.outbox.dynamodb.relay_function, lanes.outbox.dynamodb.store",
 }
 

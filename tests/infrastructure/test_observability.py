@@ -12,7 +12,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Match, Template
 
-from cdk import Intake, LaneQueues, Ledger, Observability, Outbox, PriorityConsumer, Schedules, Severity
+from cdk import LaneQueues, Ledger, Observability, Outbox, PriorityConsumer, Schedules, Severity
 from cdk.alarms.lanes import default_oldest_age
 from cdk.alarms.rule import Page
 from lanes.config import LanesConfig
@@ -76,12 +76,9 @@ def whole():
 
 @pytest.fixture(scope="module")
 def pulled():
-    """Give the template of a stack with the pull engine, an intake and schedules, observed."""
+    """Give the template of a stack with the pull engine and schedules, observed."""
 
     def add(stack, queues, consumer):
-        ledger = Ledger(stack, "IntakeLedger")
-        code = lambda_.Code.from_inline(FOREIGN_CODE)
-        Intake(stack, "Intake", queues=queues, ledger=ledger, code=code, handler="index.lambda_handler")
         schedules = Schedules(stack, "Schedules", queues=queues)
         Observability(stack, "Observability", queues=queues, consumer=consumer, schedules=schedules)
 

@@ -26,13 +26,12 @@ def configured(config):
 
 
 def with_bulk():
-    """Return the repository's own app with an intake, and bulk jobs that read a bucket and a catalog."""
+    """Return the repository's own app with bulk jobs that read a bucket and a catalog."""
     app = new_app()
     settings = json.loads((ROOT / "cdk.json").read_text())["context"]
     for key, value in {
         **settings,
         "bulk": "on",
-        "intake": "on",
         "bulk_inputs": "lake",
         "bulk_databases": "sales",
     }.items():

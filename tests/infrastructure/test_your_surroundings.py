@@ -195,7 +195,7 @@ def test_a_rule_that_targets_a_lane_is_found_at_synth(add, where):
     queues = LaneQueues(stack, "Lanes", config=lanes_config(2))
     add(stack if where == "Orders" else Stack(app, where), queues.lanes[1].queue)
 
-    with pytest.raises(RuntimeError, match=r"targets the lane L1\..*Intake"):
+    with pytest.raises(RuntimeError, match=r"targets the lane L1\..*a pipe from there"):
         app.synth()
 
 

@@ -146,17 +146,17 @@ def test_a_mapping_of_a_queue_that_is_no_lane_is_shown_once(queue):
     """
     Also one that comes later or is enabled later.
 
-    Those of the intake, which has the lanes' document too, and of others are not.
+    Those of a function that sends, which has the lanes' document too, and of others are not.
     """
-    consumer, intake, other = (
+    consumer, sender, other = (
         lambda_function("Consumer", queue),
-        lambda_function("Intake", queue),
+        lambda_function("Sender", queue),
         lambda_function("X"),
     )
     mappings = {
         str(number): SimpleNamespace(queue_name=name, function=function, enabled=True)
         for number, (name, function) in enumerate(
-            [("up.fifo", consumer), ("intake.fifo", intake), ("up.fifo", other), ("orders", other)]
+            [("up.fifo", consumer), ("jobs.fifo", sender), ("up.fifo", other), ("orders", other)]
         )
     }
     stream = io.StringIO()

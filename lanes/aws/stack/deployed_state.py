@@ -6,10 +6,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
-from lanes.aws.stack.mappings import table_of
 from lanes.operate.lanes.deployed import AccountState, FunctionState, TableState
 from lanes.operate.lanes.mappings import SWITCHES
-from lanes.producer.intake import VARIABLE as INTAKE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,25 +61,6 @@ class DeployedStateCalls:
         with aws_errors("ListQueues"):
             pages = self._sqs.get_paginator("list_queues").paginate(QueueNamePrefix=prefix)
             return [url for page in pages for url in page.get("QueueUrls", [])]
-
-    def intakes(self) -> list[str]:
-        """Return the ARNs of the functions that forward to these lanes."""
-        # One call for 50 functions; GetFunctionConfiguration of each would be throttled in a large account.
-        with aws_errors("ListFunctions"):
-            pages = self._functions.get_paginator("list_functions").paginate()
-            functions = [one for page in pages for one in page["Functions"]]
-        return sorted(one["FunctionArn"] for one in functions if self._is_intake(one))
-
-    def _is_intake(self, function: Any) -> bool:
-        variables = function.get("Environment", {}).get("Variables", {})
-        return INTAKE in variables and table_of(variables) == self._table
-
-    def queue_of(self, arn: str) -> dict[str, str]:
-        """Return all attributes of a queue by its ARN."""
-        *_, account, name = arn.split(":")
-        with aws_errors("GetQueueUrl"):
-            url = self._sqs.get_queue_url(QueueName=name, QueueOwnerAWSAccountId=account)["QueueUrl"]
-        return self.queue(url)
 
     def switches(self) -> list[AuditEntry]:
         """Return the pauses and resumes of the audit trail, the latest first."""

@@ -14,7 +14,6 @@ from lanes.config.table import format_duration
 from lanes.operate.lanes import check_rules as rules
 from lanes.operate.lanes import queue_rules
 from lanes.operate.lanes.findings import Finding, Findings, Verdict
-from lanes.operate.lanes.intake_check import IntakeCheck
 from lanes.operate.lanes.mappings import DISABLED
 
 if TYPE_CHECKING:
@@ -64,7 +63,6 @@ class Check:
         self._local = local
         self._findings = Findings()
         self._used: list[tuple[Sequence[str], str]] = []
-        self._sends: list[tuple[Sequence[str], str]] = []
 
     def run(self) -> list[Finding]:
         """Check everything once."""
@@ -83,7 +81,6 @@ class Check:
         self._table()
         self._foreign_mappings(sorted(arns))
         self._functions(sorted(arns | others))
-        self._intakes()
         self._account()
         return self._findings.all
 
@@ -107,7 +104,6 @@ class Check:
             found = f"hides for {queue.get('VisibilityTimeout')} s, keeps {queue_rules.kept_for(queue)}"
             self._findings.expect(subject, found, self._queue_problems(lane, queue))
             self._uses(CONSUMES, queue)
-            self._sends += _needed(RINGS, queue)
         dead = ask(dead_subject, partial(self._state.queue, urls.dead_letter_url))
         if dead is not None:
             problems = (
@@ -230,7 +226,6 @@ class Check:
             found = f"hides for {queue.get('VisibilityTimeout')} s"
             self._findings.expect("bell", found, rules.bell_problems(self._config, queue))
             self._uses((*CONSUMES, *RINGS), queue)
-            self._sends += _needed(RINGS, queue)
         problems = partial(rules.bell_mapping_problems, self._config)
         before = len(self._findings.all)
         arns = self._mappings("bell mapping", self._state.mappings.of_bell, problems)
@@ -283,13 +278,6 @@ class Check:
                 self._findings.expect("function", text, rules.function_problems(self._deployment, function))
                 self._version(function)
                 self._permissions(function, self._used)
-
-    def _intakes(self) -> None:
-        check = IntakeCheck(deployment=self._deployment, state=self._state, findings=self._findings)
-        for function, used in check.run():
-            self._version(function, "intake version", named=f"{function.name}: ")
-            needed = [*used, *self._sends]
-            self._permissions(function, needed, subject="intake permissions", named=f"{function.name}: ")
 
     def _version(self, function: FunctionState, subject: str = "version", *, named: str = "") -> None:
         """Check that the live version is that of the last deployment."""

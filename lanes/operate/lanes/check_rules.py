@@ -87,11 +87,11 @@ def bell_mapping_problems(config: LanesConfig, mapping: LaneMapping) -> Problems
     )
 
 
-def other_function_problem(mapping: LaneMapping, *, consumer: str = "the consumer") -> Problem:
-    """Describe a mapping of another function on the queue of a lane, or of an intake."""
+def other_function_problem(mapping: LaneMapping) -> Problem:
+    """Describe a mapping of another function on the queue of a lane."""
     text = (
-        f"mapping {mapping.uuid} ({mapping.state}) gives its messages to {mapping.function_name} too; only {consumer} "
-        "must receive them"
+        f"mapping {mapping.uuid} ({mapping.state}) gives its messages to {mapping.function_name} too; only the "
+        "consumer must receive them"
     )
     return Problem("mapping_count", text, _delete(mapping))
 

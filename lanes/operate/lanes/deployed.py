@@ -62,12 +62,6 @@ class DeployedState(Protocol):
     def mappings(self) -> Mappings:
         """The event source mappings."""
 
-    def intakes(self) -> Sequence[str]:
-        """Return the ARNs of the functions that forward to these lanes."""
-
-    def queue_of(self, arn: str) -> Mapping[str, str]:
-        """Return all attributes of a queue by its ARN."""
-
     def switches(self) -> Sequence[AuditEntry]:
         """Return the pauses and resumes of the audit trail, the latest first."""
 

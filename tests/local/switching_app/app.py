@@ -1,10 +1,10 @@
-"""Lanes and the sample function; engine, slots, lanes, timeout, code and the wish for an intake are in the context."""
+"""Lanes and the sample function; engine, slots, lanes, timeout and code are in the context."""
 
 import json
 from pathlib import Path
 
-from aws_cdk import App, CfnOutput
-from lanes_cdk import Intake, PriorityLanesStack, consumer_code
+from aws_cdk import App
+from lanes_cdk import PriorityLanesStack
 
 from lanes import LanesConfig
 
@@ -25,8 +25,4 @@ stack = PriorityLanesStack(
 )
 # Slow enough that a deploy falls into the middle of a flood of moderate size.
 stack.consumer.function.add_environment("RESOURCE_SECONDS", "0.1")
-if app.node.get_context("intake") == "on":
-    code = consumer_code(CHECKOUT / "lambdas" / "intake")
-    intake = Intake(stack, "Intake", queues=stack.queues, ledger=stack.ledger, code=code)
-    CfnOutput(stack, "IntakeQueueUrl", value=intake.queue.queue_url)
 app.synth()

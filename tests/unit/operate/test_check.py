@@ -44,18 +44,6 @@ FUNCTION = FunctionState(
     log_group="/aws/lambda/f",
 )
 
-INTAKE = "arn:aws:lambda:r:1:function:intake"
-ORDERS = "arn:aws:sqs:r:1:orders"
-FORWARDS = LaneMapping(
-    uuid="i",
-    state="Enabled",
-    function_arn=f"{INTAKE}:live",
-    batch_size=10,
-    maximum_concurrency=10,
-    reports_failures=True,
-    source_arn=ORDERS,
-)
-
 
 class Deployed:
     """A deployment as it should be; each test changes a part."""
@@ -73,10 +61,6 @@ class Deployed:
         self.switched = []
         self.left = []
         self.errors = {}
-        self.forwarding = []
-        self.forwards = [FORWARDS]
-        self.besides = []
-        self.the_intake = dataclasses.replace(FUNCTION, name="intake", role_arn="intake role")
 
     def queue(self, url):
         self._fail("queue")
@@ -97,20 +81,7 @@ class Deployed:
     def others(self, lane):
         return self.of_others if lane == "HIGH" else []
 
-    def intakes(self):
-        self._fail("intakes")
-        return self.forwarding
-
-    def queue_of(self, arn):
-        self._fail("queue_of")
-        return {**self.queue(arn), "QueueArn": arn, "VisibilityTimeout": "240", **self.changed.get(arn, {})}
-
-    def of_source(self, arn):
-        return [mapping for mapping in (*self.forwards, *self.besides) if mapping.source_arn == arn]
-
     def of_function(self, arn):
-        if arn in self.forwarding:
-            return self.forwards
         return [
             dataclasses.replace(MAPPING, function_arn=arn, source_arn="arn:aws:sqs:r:1:HIGH"),
             *self.foreign,
@@ -125,7 +96,7 @@ class Deployed:
 
     def function(self, arn):
         self._fail("function")
-        return self.the_intake if arn in (INTAKE, f"{INTAKE}:live") else self.the_function
+        return self.the_function
 
     def newest_version(self, _name):
         self._fail("newest_version")
@@ -717,229 +688,3 @@ def test_a_lane_that_is_still_paused_is_found_once():
     assert [text for text in wrong(deployed) if "MAIN" in text] == [
         "MAIN mapping: it is paused: it receives no message of the lane"
     ]
-
-
-def intake_findings(change=None):
-    """What the check finds of an intake, after a change of what is deployed."""
-    deployed = Deployed()
-    deployed.forwarding = [INTAKE]
-    if change is not None:
-        change(deployed)
-    return [one for one in findings(deployed) if one.subject.startswith("intake")]
-
-
-OTHER_LANES = dataclasses.replace(
-    DEPLOYMENT, config=LanesConfig.from_dict({"lanes": [{"name": "HIGH", "threshold": 60}, {"name": "MAIN"}]})
-)
-
-
-def test_settings_of_the_consumer_are_no_matter_of_an_intake():
-    """It may be in a stack that is deployed at another time."""
-    raw = {"consumer": {"max_attempts": 9}, "lanes": [{"name": "HIGH", "threshold": 50}, {"name": "MAIN"}]}
-    earlier = dataclasses.replace(DEPLOYMENT, config=LanesConfig.from_dict(raw))
-
-    found = intake_findings(on_function(variables={"LANES_DEPLOYMENT": earlier.to_json()}))
-
-    assert not [one for one in found if one.verdict is Verdict.WRONG]
-
-
-def test_an_intake_as_it_should_be():
-    """Its queue, dead-letter queue, mapping, function, version and rights."""
-    found = intake_findings(
-        lambda deployed: deployed.changed.update({ORDERS: {"ContentBasedDeduplication": "true"}})
-    )
-
-    assert [(one.verdict, one.subject, one.found) for one in found] == [
-        (Verdict.OK, "intake mapping", "orders: Enabled, batches of 10, at most 10 at once"),
-        (Verdict.OK, "intake queue", "orders: hides for 240 s, keeps messages 14 days"),
-        (Verdict.OK, "intake dead-letter queue", "orders: keeps messages 14 days"),
-        (Verdict.OK, "intake function", "intake: 30s each"),
-        (Verdict.OK, "intake version", "intake: 7 is live"),
-        (Verdict.OK, "intake permissions", "intake: the function may use its queues"),
-    ]
-
-
-def test_without_an_intake_none_is_mentioned():
-    """Most deployments have none."""
-    assert not [one for one in findings(Deployed()) if "intake" in one.subject]
-
-
-def on_queue(**attributes):
-    """Change the queue of the intake; it has content-based deduplication."""
-    return lambda deployed: deployed.changed.update(
-        {ORDERS: {"ContentBasedDeduplication": "true", **attributes}}
-    )
-
-
-def on_mapping(**values):
-    """Change the mapping of the intake."""
-    return lambda deployed: deployed.forwards.__setitem__(0, dataclasses.replace(FORWARDS, **values))
-
-
-def on_function(**values):
-    """Change the function of the intake."""
-    return lambda deployed: setattr(
-        deployed, "the_intake", dataclasses.replace(deployed.the_intake, **values)
-    )
-
-
-@pytest.mark.parametrize(
-    ("change", "code", "subject", "text", "advice"),
-    [
-        (
-            on_queue(SqsManagedSseEnabled="false"),
-            "not_encrypted",
-            "queue",
-            "orders: it is not",
-            "where the queue",
-        ),
-        (
-            on_queue(VisibilityTimeout="20"),
-            "visibility_timeout_short",
-            "queue",
-            "orders: visibility timeout is 20 s, below the 30 s of its function",
-            "where the queue",
-        ),
-        (
-            on_queue(VisibilityTimeout="300"),
-            "visibility_timeout_long",
-            "queue",
-            "orders: visibility timeout is 300 s, above 240 s",
-            "where the queue",
-        ),
-        (
-            on_queue(MessageRetentionPeriod="1209601"),
-            "short_retention",
-            "dead-letter queue",
-            "orders: it keeps messages 14 days, the intake's queue messages 14",
-            "where the queue",
-        ),
-        (on_mapping(state="Disabled"), "disabled", "mapping", "orders: it is disabled", "--uuid i --enabled"),
-        (on_mapping(state="Updating"), "changing", "mapping", "orders: it is Updating", "wait"),
-        (
-            on_mapping(reports_failures=False),
-            "no_partial_response",
-            "mapping",
-            "orders: ReportBatchItemFailures is not set",
-            "stack of the intake",
-        ),
-        (
-            lambda deployed: deployed.forwards.clear(),
-            "mapping_count",
-            "mapping",
-            "intake: no mapping serves it: it forwards nothing",
-            "stack of the intake",
-        ),
-        (
-            lambda deployed: deployed.besides.append(
-                dataclasses.replace(MAPPING, uuid="8", source_arn=ORDERS, function_arn="older")
-            ),
-            "mapping_count",
-            "mapping",
-            "orders: mapping 8 (Enabled) gives its messages to older too; only the intake must",
-            "--uuid 8",
-        ),
-        (
-            on_function(reserved_concurrency=0),
-            "nothing_runs",
-            "function",
-            "intake: reserved",
-            "stack of the intake",
-        ),
-        (
-            on_function(variables={}),
-            "document_differs",
-            "function",
-            "may send to other lanes",
-            "stack of the intake",
-        ),
-        (
-            on_function(variables={"LANES_DEPLOYMENT": OTHER_LANES.to_json()}),
-            "document_differs",
-            "function",
-            "may send to other lanes",
-            "stack of the intake",
-        ),
-        (on_function(version="6"), "older_version_live", "version", "6 is live, but 7", "deploy"),
-        (
-            lambda deployed: deployed.refused.append(("sqs:ReceiveMessage", ORDERS)),
-            "right_missing",
-            "permissions",
-            f"the function may not sqs:ReceiveMessage on {ORDERS}",
-            "deploy",
-        ),
-        (
-            lambda deployed: deployed.refused.append(("sqs:SendMessage", "arn:MAIN")),
-            "right_missing",
-            "permissions",
-            "the function may not sqs:SendMessage on arn:MAIN",
-            "deploy",
-        ),
-        (
-            lambda deployed: deployed.errors.update({"queue_of": "AWS.SimpleQueueService.NonExistentQueue"}),
-            "missing",
-            "queue",
-            "does not exist",
-            "restore orders where",
-        ),
-    ],
-)
-def test_a_fault_of_an_intake_is_found(change, code, subject, text, advice):
-    """With the next step; all other parts are as expected."""
-    (found,) = [one for one in intake_findings(change) if one.verdict is Verdict.WRONG]
-
-    assert (found.code, found.subject) == (code, f"intake {subject}")
-    assert text in found.found
-    assert advice in found.advice
-
-
-@pytest.mark.parametrize(
-    ("attributes", "text"),
-    [
-        ({"ContentBasedDeduplication": "false"}, "SQS refuses a message without a deduplication id"),
-        (
-            {"RedrivePolicy": ""},
-            "has no dead-letter queue: a message that can't be forwarded is lost after its 14 days",
-        ),
-        (
-            {
-                "RedrivePolicy": json.dumps(
-                    {"deadLetterTargetArn": "arn:aws:sqs:r:1:dead", "maxReceiveCount": 3}
-                )
-            },
-            "after 3 receives: it bears an outage of the lanes of 12m",
-        ),
-    ],
-)
-def test_the_settings_of_a_queue_with_an_intake_are_explained(attributes, text):
-    """None of them is wrong."""
-    found = intake_findings(on_queue(**attributes))
-
-    (note,) = [one for one in found if one.verdict is not Verdict.OK]
-    assert (note.verdict, note.code, note.subject) == (Verdict.NOTE, "intake_queue", "intake queue")
-    assert note.found.startswith("orders: ")
-    assert text in note.found
-
-
-def test_a_standard_queue_is_fine_for_an_intake():
-    """It is what most senders without a group have."""
-    found = intake_findings(on_queue(FifoQueue="false", ContentBasedDeduplication="false"))
-
-    assert {one.verdict for one in found} == {Verdict.OK}
-
-
-def test_a_disabled_mapping_of_another_function_on_the_queue_of_an_intake_is_no_matter():
-    """It takes nothing."""
-    older = dataclasses.replace(MAPPING, source_arn=ORDERS, function_arn="older", state="Disabled")
-
-    found = intake_findings(lambda deployed: (on_queue()(deployed), deployed.besides.append(older)))
-
-    assert {one.verdict for one in found} == {Verdict.OK}
-
-
-def test_intakes_that_may_not_be_listed_are_unknown():
-    """The right is named, and the rest is checked."""
-    found = intake_findings(lambda deployed: deployed.errors.update({"intakes": "AccessDeniedException"}))
-
-    assert [(one.verdict, one.subject) for one in found] == [(Verdict.UNKNOWN, "intakes")]
-    assert "lambda:ListFunctions" in found[0].advice
