@@ -61,7 +61,7 @@ def written(value):
         return f'"{format_duration(value)}"'
     if isinstance(value, str):
         return f'"{value}"'
-    return "none" if value is None or value == {} else str(value).lower()
+    return "none" if value in (None, {}, ()) else str(value).lower()
 
 
 def test_the_consumers_settings_are_all_there_with_their_defaults():
