@@ -21,7 +21,6 @@ from lanes.message import Message
 from lanes.outbox.dynamodb.relay_function import relay_producer
 from lanes.outbox.outbox import Outbox
 from lanes.outbox.relay import Relay
-from lanes.outbox.sql.listening import CommitListener
 from lanes.outbox.sql.schema import OutboxTables, row_of
 from lanes.outbox.sql.store import SqlOutboxStore
 from lanes.producer.report import SentMessage
@@ -244,16 +243,14 @@ class _TimedProducer(_InstantProducer):
 
 
 def postgresql_commit_to_send(url: str, count: int) -> dict[str, float]:
-    """Time from a commit in PostgreSQL until an idle relay, which listens for commits, sends the message."""
+    """Time from a commit in PostgreSQL until an idle relay sends the message."""
     store, producer, stopped = new_store(url, "commits"), _TimedProducer(), threading.Event()
     relay = Relay(store=store, producer=producer, config=LanesConfig())
-    listener = CommitListener(store.engine, store.tables, should_stop=stopped.is_set)
     outbox = Outbox(sql=store.tables)
     thread = threading.Thread(
         target=lambda: relay.run(
             should_stop=stopped.is_set,
-            pause=lambda length: listener.wait(length.total_seconds()),
-            wakes=lambda: listener.is_listening,
+            pause=lambda length: stopped.wait(length.total_seconds()),
         )
     )
     thread.start()
@@ -267,7 +264,6 @@ def postgresql_commit_to_send(url: str, count: int) -> dict[str, float]:
         waits.append(producer.times.get(timeout=60) - committed)
     stopped.set()
     thread.join()
-    listener.close()
     # The first one opens the connections.
     return {
         "postgresql_commit_to_send_p50_ms": round(1000 * statistics.median(waits[1:]), 1),

@@ -182,7 +182,7 @@ class OutboxSettings:
     Attributes:
         enabled: whether the stack has its own outbox, in DynamoDB.
         batch: maximum number of entries in one claim.
-        tick: maximum pause of a polling relay; the pause begins far shorter and doubles while nothing is due.
+        tick: maximum pause of a relay while nothing is due; the pause begins at 50 ms and doubles.
         lock: how long a claimed entry belongs to its relay.
         max_attempts: failed attempts after which an entry is abandoned.
         retry_base: delay after the first failed attempt.
@@ -199,7 +199,7 @@ class OutboxSettings:
     enabled: bool = False
     # Whole calls of ten to SQS.
     batch: int = 30
-    tick: timedelta = timedelta(seconds=1)
+    tick: timedelta = timedelta(milliseconds=250)
     # A relay sends for half of it at most. If it dies, the scheduled relay of the next minute sends the rest of the
     # claim again within its own half, and all of that lies within the five minutes in which SQS drops a repeat.
     lock: timedelta = timedelta(minutes=2)

@@ -77,6 +77,7 @@ class EntryState(StrEnum):
     """An operator cancelled it."""
 
 
+RETRYABLE = frozenset({EntryState.ABANDONED, EntryState.CANCELLED, EntryState.FAILED})
 WAITING = frozenset({EntryState.PENDING, EntryState.FAILED})
 FINISHED = frozenset({EntryState.PUBLISHED, EntryState.ABANDONED, EntryState.CANCELLED})
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lanes.errors import ConfigurationError
-from lanes.outbox.entry import LARGEST_PRIORITY, WAITING, Entry, EntryState
+from lanes.outbox.entry import LARGEST_PRIORITY, RETRYABLE, WAITING, Entry, EntryState
 from lanes.outbox.filter import EVERY_STATE
 from lanes.outbox.store import AuditEntry
 
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 # One BatchGetItem of `seen`, and a short transaction in SQL.
 CHANGED_AT_ONCE = 100
 SAMPLE = 10
-RETRIED = frozenset({EntryState.ABANDONED, EntryState.FAILED})
+# Without a state or an id.
+RETRIED = RETRYABLE - {EntryState.CANCELLED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -295,16 +296,13 @@ def retried_by(wanted: EntryFilter) -> EntryFilter:
     """
     Limit a filter to the entries that a retry sends.
 
-    These are abandoned and failed entries, and cancelled ones only if the filter names ids. Published entries are sent
-    a second time only if PUBLISHED is the one state of the filter.
+    These are abandoned and failed entries, and cancelled ones only if the filter names ids.
 
     Raises:
         ConfigurationError: the filter selects cancelled entries and names no ids.
     """
-    if wanted.states == {EntryState.PUBLISHED}:
-        return wanted
     if wanted.ids:
-        return wanted.only(RETRIED | {EntryState.CANCELLED})
+        return wanted.only(RETRYABLE)
     if EntryState.CANCELLED in wanted.states and wanted.states != EVERY_STATE:
         problem = (
             "a retry sends cancelled entries only by their ids; give --id for each, or leave out CANCELLED"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from datetime import timedelta
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from lanes.errors import MessageError
 from lanes.fault_codes import Cause, cause_of
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from lanes.config import OutboxSettings
-    from lanes.message import Message
-    from lanes.outbox.context import RelayContext
     from lanes.outbox.entry import Entry
     from lanes.outbox.rules import Mark
+    from lanes.outbox.telemetry import RelayTelemetry
+    from lanes.producer import Producer
     from lanes.producer.report import SentMessage, UnsentMessage
 
 UNTRIED = frozenset({BLOCKED, INTERRUPTED, LANE_FAILED})
@@ -34,19 +34,6 @@ STORE = "outbox"
 """The name of the database in reports; lanes have upper case."""
 
 
-class Publisher(Protocol):
-    """Sends messages; a producer with the policy `ONE_TRY`, as a relay uses it."""
-
-    def send_many(
-        self,
-        messages: Sequence[Message],
-        *,
-        should_stop: Callable[[], bool] = ...,
-        claimed_at: float | None = ...,
-    ) -> list[SentMessage]:
-        """Send messages in batches, in order within each group of a lane, until `should_stop`."""
-
-
 class Publication:
     """
     Publishes claimed entries.
@@ -54,32 +41,55 @@ class Publication:
     Args:
         producer: sends to the lanes, each message once.
         settings: of the outbox.
-        context: reports, time and chance.
+        telemetry: receives reports.
+        clock: epoch seconds.
+        chance: returns numbers from 0 to 1 for the jitter of retries.
         outages: decides which failures to report.
     """
 
     def __init__(
-        self, producer: Publisher, *, settings: OutboxSettings, context: RelayContext, outages: OutageLog
+        self,
+        producer: Producer,
+        *,
+        settings: OutboxSettings,
+        telemetry: RelayTelemetry,
+        clock: Callable[[], float],
+        chance: Callable[[], float],
+        outages: OutageLog,
     ) -> None:
         self._producer = producer
         self._settings = settings
-        self._telemetry = context.telemetry
-        self._clock = context.clock
-        self._chance = context.chance
+        self._telemetry = telemetry
+        self._clock = clock
+        self._chance = chance
         self._outages = outages
-        self.pauses = LanePauses(context.chance)
+        self.pauses = LanePauses(chance)
 
     def publish(
         self, entries: Sequence[Entry], *, claimed_at: float, should_stop: Callable[[], bool]
     ) -> list[Mark]:
         """Send the entries, which were claimed at an epoch time, and return the mark of each."""
-        messages, marks = [], []
+        return self._publish(entries, {}, claimed_at=claimed_at, should_stop=should_stop)
+
+    def _publish(
+        self,
+        entries: Sequence[Entry],
+        ahead: dict[str, Mark],
+        *,
+        claimed_at: float,
+        should_stop: Callable[[], bool],
+    ) -> list[Mark]:
+        """Send entries, except for those behind an entry that keeps its group waiting (`ahead`, by chain)."""
+        messages, marks, by_id = [], [], {}
         for entry in entries:
-            try:
-                messages.append(entry.message())
-            except MessageError as error:
-                marks.append(self._unreadable(entry, error))
-        by_id = {entry.id: entry for entry in entries}
+            mark = self._behind(entry, ahead)
+            if mark is None:
+                try:
+                    messages.append(entry.message())
+                    by_id[entry.id] = entry
+                except MessageError as error:
+                    mark = self._unreadable(entry, error, ahead)
+            marks += [] if mark is None else [mark]
         sent: Sequence[SentMessage] = ()
         failed: Sequence[UnsentMessage] = ()
         cause: BaseException | None = None
@@ -93,13 +103,14 @@ class Publication:
         except RefusedMessagesError as refusal:
             # A producer refuses the whole call for one message that breaks a rule: the others are sent without it.
             marks += [
-                self._unreadable(by_id.pop(message.id), error) for _, message, error in refusal.refusals
+                self._unreadable(by_id.pop(message.id), error, ahead)
+                for _, message, error in refusal.refusals
             ]
-            rest = [by_id[one.id] for one in messages if one.id in by_id]
-            return marks + self.publish(rest, claimed_at=claimed_at, should_stop=should_stop)
+            rest = list(by_id.values())
+            return marks + self._publish(rest, ahead, claimed_at=claimed_at, should_stop=should_stop)
         accepting = {one.lane for one in sent} | {one.lane for one in failed if one.is_own_fault}
         self._accepted(accepting)
-        return [*marks, *self._published(by_id, sent), *self._unsent(by_id, failed, accepting, cause)]
+        return [*marks, *self._published(by_id, sent), *self._unsent(by_id, failed, accepting, cause, ahead)]
 
     def _accepted(self, lanes: Collection[str]) -> None:
         for lane in lanes:
@@ -120,6 +131,7 @@ class Publication:
         failed: Sequence[UnsentMessage],
         accepting: Collection[str],
         cause: BaseException | None,
+        ahead: dict[str, Mark],
     ) -> list[Mark]:
         lanes: dict[str, list[UnsentMessage]] = defaultdict(list)
         for unsent in failed:
@@ -129,28 +141,30 @@ class Publication:
             name: self._lane_failed(several, cause, accepts=name in accepting)
             for name, several in lanes.items()
         }
-        marks = []
-        # By chain: what becomes of the first one decides about the later ones.
-        ahead: dict[str, Mark] = {}
-        for unsent in failed:
-            entry = entries[unsent.message.id]
-            mark = self._mark_of(entry, unsent, delays.get(unsent.lane, 0.0), ahead)
-            if entry.chain is not None:
-                ahead.setdefault(entry.chain, mark)
-            marks.append(mark)
-        return marks
+        return [
+            self._mark_of(entries[one.message.id], one, delays.get(one.lane, 0.0), ahead) for one in failed
+        ]
 
-    def _mark_of(self, entry: Entry, unsent: UnsentMessage, delay: float, ahead: Mapping[str, Mark]) -> Mark:
+    def _mark_of(self, entry: Entry, unsent: UnsentMessage, delay: float, ahead: dict[str, Mark]) -> Mark:
         now = self._clock()
         if unsent.is_own_fault:
             mark = refused(entry, self._settings, now=now, reason=unsent.reason, chance=self._chance())
             self._telemetry.not_sent(entry, mark, reason=unsent.reason)
-            return mark
+        elif (waiting := self._behind(entry, ahead)) is not None:
+            return waiting
+        else:
+            is_untried = unsent.code in UNTRIED
+            mark = returned(entry, due_at=None if is_untried or not delay else now + delay)
+        _keep_ahead(ahead, mark)
+        return mark
+
+    def _behind(self, entry: Entry, ahead: Mapping[str, Mark]) -> Mark | None:
+        """Return the mark of an entry if an earlier one of its group, however it ended, keeps the group waiting."""
         first = None if entry.chain is None else ahead.get(entry.chain)
-        if first is not None and (first.due_at is not None or first.holds_group):
-            return parked(entry, self._settings, now=now)
-        is_untried = unsent.code in UNTRIED
-        return returned(entry, due_at=None if is_untried or not delay else now + delay)
+        if first is None or first.entry.position >= entry.position:
+            return None
+        keeps_waiting = first.due_at is not None or first.holds_group
+        return parked(entry, self._settings, now=self._clock()) if keeps_waiting else None
 
     def _lane_failed(
         self, failed: Sequence[UnsentMessage], cause: BaseException | None, *, accepts: bool
@@ -172,12 +186,20 @@ class Publication:
             self._telemetry.outage(reported, now=now)
         return SUSPECTED_FOR.total_seconds() if is_suspect(found, failures) else 0.0
 
-    def _unreadable(self, entry: Entry, error: MessageError) -> Mark:
+    def _unreadable(self, entry: Entry, error: MessageError, ahead: dict[str, Mark]) -> Mark:
         """Abandon an entry that no attempt can send."""
         attempts = entry.attempts + 1
         mark = abandoned(entry, self._settings, now=self._clock(), attempts=attempts, reason=str(error))
         self._telemetry.not_sent(entry, mark, reason=str(error))
+        _keep_ahead(ahead, mark)
         return mark
+
+
+def _keep_ahead(ahead: dict[str, Mark], mark: Mark) -> None:
+    """Note the first entry of a group that was not sent and keeps its place."""
+    chain = mark.entry.chain
+    if chain is not None and not mark.leaves_chain:
+        ahead.setdefault(chain, mark)
 
 
 def is_suspect(cause: Cause, failures: int) -> bool:

@@ -10,16 +10,17 @@ its own, is returned; a lane that accepts nothing pauses, and the others go on. 
 
 from __future__ import annotations
 
+import random
+import time
 import uuid
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from lanes.errors import AwsError, OutboxStoreError, UnwrittenMarksError
-from lanes.outbox.context import RelayContext
-from lanes.outbox.publication import STORE, Publication, Publisher
-from lanes.outbox.rules import LISTENING_TICK, Mark, lane_shares, next_pause, until_due
-from lanes.outbox.telemetry import RelayMetric, RelayRound
+from lanes.outbox.publication import STORE, Publication
+from lanes.outbox.rules import Mark, lane_shares, next_pause
+from lanes.outbox.telemetry import RelayMetric, RelayRound, RelayTelemetry
 from lanes.retries import OutageLog, RetryPolicy
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from lanes.config import LanesConfig
     from lanes.depth import LaneDepth
     from lanes.outbox.store import RelayStore
+    from lanes.producer import Producer
 
 # More than a batch, so that a busy relay removes entries faster than it publishes them.
 REMOVED_AT_ONCE = 200
@@ -59,31 +61,44 @@ class Relay:
         producer: sends to the lanes, each message once (`ONE_TRY`).
         config: lanes and outbox settings.
         depth_of: counts the messages of a lane by its name, received ones too; required for `lane_window`.
-        context: name, reports, time and chance.
+        name: of the relay, in `locked_by`.
+        telemetry: receives metrics and events.
+        clock: epoch seconds.
+        pause: sleeps for a number of seconds.
+        chance: returns numbers from 0 to 1 for the jitter of retries.
     """
 
     def __init__(
         self,
         *,
         store: RelayStore,
-        producer: Publisher,
+        producer: Producer,
         config: LanesConfig,
         depth_of: Callable[[str], LaneDepth] | None = None,
-        context: RelayContext | None = None,
+        name: str = "relay",
+        telemetry: RelayTelemetry | None = None,
+        clock: Callable[[], float] = time.time,
+        pause: Callable[[float], object] = time.sleep,
+        chance: Callable[[], float] = random.random,
     ) -> None:
-        context = context or RelayContext()
         self.store = store
         self.config = config
         self._settings = config.outbox
         self._depth_of = depth_of
         # With the rest of the owner's name it fits the 80 characters of `locked_by` in SQL.
-        self._name = context.name[:40]
-        self._context = context
-        self._telemetry = context.telemetry
-        self._clock = context.clock
+        self._name = name[:40]
+        self._telemetry = telemetry or RelayTelemetry()
+        self._clock = clock
+        self._pause = pause
+        self._chance = chance
         self._outages = OutageLog()
         self._publication = Publication(
-            producer, settings=config.outbox, context=context, outages=self._outages
+            producer,
+            settings=config.outbox,
+            telemetry=self._telemetry,
+            clock=clock,
+            chance=chance,
+            outages=self._outages,
         )
         self._should_stop: Callable[[], bool] = lambda: False
         self._removes_at = 0.0
@@ -107,7 +122,7 @@ class Relay:
         if claim.taken_over:
             self._telemetry.count(RelayMetric.TAKEN_OVER, claim.taken_over)
         if not claim.entries:
-            return RelayRound(is_idle=claim.is_idle, next_due_at=claim.next_due_at)
+            return RelayRound(is_idle=claim.is_idle)
 
         def should_stop() -> bool:
             return self._clock() >= claimed.send_until or self._should_stop()
@@ -133,17 +148,11 @@ class Relay:
                 resumes_at = self._publication.pauses.resumes_at()
                 if resumes_at is None or resumes_at > now + LONGEST_LINGER_SECONDS:
                     return total
-                self._context.pause(max(resumes_at - now, 0.001))
+                self._pause(max(resumes_at - now, 0.001))
             if self._clock() >= deadline:
                 return total
 
-    def run(
-        self,
-        *,
-        should_stop: Callable[[], bool],
-        pause: Callable[[timedelta], None],
-        wakes: Callable[[], bool] = lambda: False,
-    ) -> None:
+    def run(self, *, should_stop: Callable[[], bool], pause: Callable[[timedelta], object]) -> None:
         """
         Run rounds until `should_stop`: immediately while there is work, after growing pauses while there is none.
 
@@ -152,8 +161,7 @@ class Relay:
 
         Args:
             should_stop: asked between rounds, before each call to a lane, and while a mark is repeated.
-            pause: waits; it can return early, for example on the notification of a commit.
-            wakes: whether it returns at each commit now, so that pauses can be longer than `tick`.
+            pause: waits; a signal to stop may end it early.
         """
         waited: timedelta | None = None
         self._should_stop = should_stop
@@ -162,15 +170,8 @@ class Relay:
             if not done.is_idle:
                 waited = None
                 continue
-            waited = next_pause(waited, self._longest_pause(wakes=wakes()))
-            pause(until_due(waited, done.next_due_at, self._clock()))
-
-    def _longest_pause(self, *, wakes: bool) -> timedelta:
-        # No commit tells that a lane accepts again, or that its window has room.
-        is_polling = (
-            not wakes or self._settings.lane_window or self._publication.pauses.resumes_at() is not None
-        )
-        return self._settings.tick if is_polling else max(self._settings.tick, LISTENING_TICK)
+            waited = next_pause(waited, self._settings.tick)
+            pause(waited)
 
     def _run_once_or_report(self) -> RelayRound:
         """Run a round; treat a temporary outage of the store as an idle round."""
@@ -246,12 +247,12 @@ class Relay:
                     break
                 self._store_failed(error)
                 tries += 1
-                delay = MARK_RETRIES.delay(tries, self._context.chance())
+                delay = MARK_RETRIES.delay(tries, self._chance())
                 if self._should_stop() and stops_at is None:
                     stops_at = now + STOPS_WITHIN_SECONDS
                 if now + delay >= min(claimed.mark_until, stops_at or claimed.mark_until):
                     break
-                self._context.pause(delay)
+                self._pause(delay)
             else:
                 # Within the lock nobody else can have taken them: an earlier try was written and lost its answer.
                 is_known = tries and self._clock() < claimed.mark_until

@@ -18,11 +18,8 @@ if TYPE_CHECKING:
     from lanes.config import LanesConfig, OutboxSettings
     from lanes.outbox.entry import Entry
 
-# After work the next claim follows this soon; an idle outbox costs one claim in each `tick`.
-SHORTEST_PAUSE = timedelta(milliseconds=20)
-# The longest pause of a relay that wakes at each commit, and for what is due: a claim is four statements, so an idle
-# relay has fewer than 0.5 a second.
-LISTENING_TICK = timedelta(seconds=15)
+# An idle relay polls after this pause at first, which doubles up to `tick`.
+SHORTEST_PAUSE = timedelta(milliseconds=50)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,10 +228,3 @@ def abandoned(entry: Entry, settings: OutboxSettings, *, now: float, attempts: i
 def next_pause(previous: timedelta | None, longest: timedelta) -> timedelta:
     """Return the next pause of an idle polling relay: short at first, doubling up to the longest."""
     return min(SHORTEST_PAUSE if previous is None else previous * 2, longest)
-
-
-def until_due(pause: timedelta, next_due_at: float | None, now: float) -> timedelta:
-    """Shorten a pause to end when the next entry is due; one that is due already is locked by somebody else."""
-    if next_due_at is None or next_due_at <= now:
-        return pause
-    return min(pause, max(timedelta(seconds=next_due_at - now), SHORTEST_PAUSE))

@@ -37,7 +37,6 @@ class Claim:
         parked: number of candidates that wait for an earlier entry of their group.
         taken_over: number of ripened entries with an expired lock.
         missed: number of candidates that another relay locked first.
-        next_due_at: time at which the next entry is due, if the store knows it.
     """
 
     entries: tuple[Entry, ...] = ()
@@ -45,7 +44,6 @@ class Claim:
     parked: int = 0
     taken_over: int = 0
     missed: int = 0
-    next_due_at: float | None = None
 
     @property
     def is_idle(self) -> bool:
@@ -154,7 +152,7 @@ class OperatorStore(Protocol):
         """Cancel waiting or abandoned entries, unless they changed meanwhile; return their number."""
 
     def retry(self, entries: Iterable[Entry], *, now: float) -> int:
-        """Reset finished or failed entries to pending, with all their attempts; return their number."""
+        """Reset abandoned, cancelled or failed entries to pending, with all their attempts; return their number."""
 
     def add_audit(self, audit: AuditEntry) -> None:
         """Write an audit entry."""

@@ -46,7 +46,6 @@ class RelayRound:
         abandoned: failed entries without attempts left.
         lock_lost: entries that another relay took over meanwhile; they were not marked.
         is_idle: nothing was claimed, and an immediate next round would claim nothing either.
-        next_due_at: time at which the next entry is due, if the store knows it.
     """
 
     published: int = 0
@@ -55,7 +54,6 @@ class RelayRound:
     abandoned: int = 0
     lock_lost: int = 0
     is_idle: bool = True
-    next_due_at: float | None = None
 
     def plus(self, later: RelayRound) -> RelayRound:
         """Return the sum of two rounds; idle is what the later one says."""
@@ -66,7 +64,6 @@ class RelayRound:
             abandoned=self.abandoned + later.abandoned,
             lock_lost=self.lock_lost + later.lock_lost,
             is_idle=later.is_idle,
-            next_due_at=later.next_due_at,
         )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lanes.outbox.context import RelayContext
 from lanes.outbox.entry import EntryState
 from lanes.outbox.relay import Relay
 
@@ -46,7 +45,9 @@ class Relays:
                 config=self._config,
                 depth_of=self._depth_of,
                 # A chance in the middle leaves the delays of retries as they are configured.
-                context=RelayContext(clock=self._clock, pause=lambda _: None, chance=lambda: 0.5),
+                clock=self._clock,
+                pause=lambda _: None,
+                chance=lambda: 0.5,
             )
         )
 

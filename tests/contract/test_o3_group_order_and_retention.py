@@ -5,6 +5,12 @@ Published and abandoned entries are removed after their retention. A relay never
 an earlier entry of the same group and lane.
 """
 
+import re
+from dataclasses import replace
+
+import pytest
+
+from lanes.message import LARGEST_BODY_BYTES
 from lanes.outbox import EntryFilter, Operator
 from lanes.outbox.entry import EntryState
 from lanes.outbox.rules import Mark
@@ -91,6 +97,38 @@ def test_an_abandoned_entry_holds_its_group_where_you_choose_so(subject, clock):
     assert operator.retry(EntryFilter(group="a")) == 1
     run.relay.run_until(clock() + 1)
     assert run.sent()[-2:] == ["a1", "a2"]
+
+
+FAULTS = {
+    "not JSON": lambda body: body[:-1],
+    "a bad time": lambda body: re.sub(r'"time":"[^"]*"', '"time":"yesterday"', body),
+    "too large": lambda body: body.replace('"n":', f'"x":"{"x" * LARGEST_BODY_BYTES}","n":'),
+    "refused": None,
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("first", [0, 2])
+def test_an_entry_holds_its_group_for_whatever_reason_it_was_abandoned(subject, clock, fault, first):
+    """Also before its send: later entries of the same claim do not pass it, and the earlier ones are sent."""
+    bad = f"g{first}"
+    if fault == "too large" and hasattr(subject, "client"):
+        pytest.skip("an item of DynamoDB has at most 400 KB")
+    refuses = fault == "refused"
+    plan = lambda one: REFUSE if refuses and one == bad else ACCEPT  # noqa: E731
+    run = Run(subject, clock, plan=plan, on_abandoned="hold", max_attempts=1)
+    entries = [run.outbox.prepare("k", {"n": number}, id=f"g{number}", group="g") for number in range(6)]
+    if not refuses:
+        entries[first] = replace(entries[first], body=FAULTS[fault](entries[first].body))
+    subject.write(*entries)
+    run.write("other")
+    for _ in range(3):
+        run.relay.run_until(clock() + 1)
+        clock.advance(400)
+
+    assert sorted(run.sent()) == sorted([*(f"g{number}" for number in range(first)), "other"])
+    assert run.state(bad) is EntryState.ABANDONED
+    assert subject.store.status().held_groups == 1
 
 
 def test_a_group_keeps_its_order_in_each_lane_alone(bench):

@@ -18,7 +18,7 @@ from lanes.message import Message
 from lanes.outbox.entry import FINISHED, EntryState
 from lanes.outbox.filter import EntryFilter
 from lanes.outbox.operations import Operator
-from lanes.outbox.relay import Relay, RelayContext
+from lanes.outbox.relay import Relay
 from lanes.outbox.rules import Choice
 from lanes.outbox.sql import store as sql_store
 from lanes.outbox.sql import writing
@@ -78,9 +78,10 @@ class Search:
             store=self,
             producer=self,
             config=CONFIG,
-            context=RelayContext(
-                name=name, clock=self.clock, pause=self.clock.advance, chance=self.chance.random
-            ),
+            name=name,
+            clock=self.clock,
+            pause=self.clock.advance,
+            chance=self.chance.random,
         )
 
     def _answer(self, _id):

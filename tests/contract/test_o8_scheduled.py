@@ -187,21 +187,6 @@ def test_scheduled_entries_are_counted_and_are_not_old(run):
     assert shown.not_before == pytest.approx(START + YEAR.total_seconds(), abs=0.01)
 
 
-def test_a_relay_that_wakes_at_commits_sends_a_scheduled_entry_in_time(sqlite_subject, clock):
-    """It pauses for 15 s, unless an entry is due before."""
-    run = Run(sqlite_subject, clock)
-    run.write("a", not_before=timedelta(seconds=40))
-    sent_at = []
-
-    def pause(length):
-        clock.advance(length.total_seconds())
-        sent_at.extend([clock()] if run.sent() and not sent_at else [])
-
-    run.relay.run(should_stop=lambda: clock() > START + 60, pause=pause, wakes=lambda: True)
-
-    assert START + 40 <= sent_at[0] < START + 40.1
-
-
 def test_many_entries_are_written_for_later_at_once(sqlite_subject, postgresql_subject, clock):
     """With one time for all of them."""
     for subject in (sqlite_subject, postgresql_subject):

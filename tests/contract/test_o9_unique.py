@@ -18,9 +18,8 @@ from lanes.errors import DuplicateEntryError, InvalidMessageError
 from lanes.outbox import EntryFilter, EntryState, Operator
 from lanes.outbox.dynamodb.transaction import OutboxTransaction
 from lanes.outbox.rules import lane_shares
-from lanes.outbox.sql.bridges import sqlite3_transaction
 from lanes.testing.clock import FakeClock
-from tests.support.outbox import SqlSubject, new_outbox
+from tests.support.outbox import SqlSubject, bridge_of, new_outbox
 from tests.support.outbox_bench import published
 from tests.support.outbox_relay import Run
 from tests.support.sending import ACCEPT, REFUSE
@@ -276,16 +275,14 @@ def test_a_savepoint_that_is_rolled_back_frees_the_key(store, request, clock):
 
 
 def test_a_bridge_has_unique_entries_too(sqlite_subject, clock):
-    """Here the one of sqlite3."""
+    """Here one around a connection of sqlite3."""
     writer = Writer(sqlite_subject, clock)
     connection = sqlite3.connect(sqlite_subject.engine.url.database)
     for one in ("a", "b"):
-        kept = writer.outbox.add(
-            sqlite3_transaction(connection), "k", None, id=one, unique=KEY, on_duplicate="keep"
-        )
+        kept = writer.outbox.add(bridge_of(connection), "k", None, id=one, unique=KEY, on_duplicate="keep")
         assert (kept.id, kept.is_scheduled) == ("a", False)
     with pytest.raises(DuplicateEntryError):
-        writer.outbox.add(sqlite3_transaction(connection), "k", None, unique=KEY)
+        writer.outbox.add(bridge_of(connection), "k", None, unique=KEY)
     connection.commit()
     connection.close()
 

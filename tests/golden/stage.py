@@ -20,7 +20,7 @@ from lanes.outbox import Outbox
 from lanes.outbox.dynamodb.store import DynamoDBOutboxStore
 from lanes.outbox.dynamodb.table import create_table
 from lanes.outbox.entry import Positions
-from lanes.outbox.relay import Relay, RelayContext
+from lanes.outbox.relay import Relay
 from lanes.producer import Pacing
 from spark_jobs.rows.reader import RowReader
 from spark_jobs.sending.pace import SendPace
@@ -78,7 +78,9 @@ def publish_from_outbox(sqs, clock, entries):
         store=DynamoDBOutboxStore(table=OUTBOX, client=client, concurrency=1),
         producer=producer_of(sqs, clock),
         config=CONFIG,
-        context=RelayContext(clock=clock, chance=lambda: 0.5, telemetry=telemetry),
+        clock=clock,
+        chance=lambda: 0.5,
+        telemetry=telemetry,
     )
     clock.advance(1)
     relay.run_once()

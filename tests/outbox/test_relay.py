@@ -25,7 +25,7 @@ def test_an_idle_relay_pauses_ever_longer_and_wakes_at_once(sqlite_subject, cloc
             run.write("a")
 
     run.relay.run(should_stop=lambda: len(pauses) == 4, pause=pause)
-    assert pauses == [timedelta(milliseconds=20 * factor) for factor in (1, 2, 4, 1)]
+    assert pauses == [timedelta(milliseconds=50 * factor) for factor in (1, 2, 4, 1)]
     assert run.sent() == ["a"]
 
 

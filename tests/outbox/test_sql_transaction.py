@@ -20,10 +20,10 @@ from lanes.outbox.sql.bridges import (
     asyncpg_transaction,
     django_transaction,
     psycopg_transaction,
-    sqlite3_transaction,
 )
 from lanes.outbox.sql.schema import OutboxTables
 from lanes.outbox.sql.store import SqlOutboxStore
+from tests.support.outbox import bridge_of
 
 
 class Base(orm.DeclarativeBase):
@@ -243,20 +243,12 @@ def test_many_entries_are_one_statement_and_keep_their_order(postgresql_subject)
         assert outbox.add_many(session, []) == []
 
 
-def test_a_commit_in_two_phases_needs_the_table_without_its_trigger(postgresql_subject):
-    """PostgreSQL prepares no transaction that notifies."""
-    outbox, table = Outbox(sql=postgresql_subject.tables), postgresql_subject.tables.entries.name
-
-    def write():
-        with orm.Session(postgresql_subject.engine, twophase=True) as session:
-            outbox.add(session, "order.placed", None)
-            session.commit()
-
-    with pytest.raises(sa.exc.DatabaseError, match="cannot PREPARE a transaction that has executed LISTEN"):
-        write()
-    with postgresql_subject.engine.begin() as connection:
-        connection.exec_driver_sql(f"ALTER TABLE {table} DISABLE TRIGGER {table}_committed")
-    write()
+def test_entries_may_be_committed_in_two_phases(postgresql_subject):
+    """PostgreSQL prepares their transaction as any other."""
+    outbox = Outbox(sql=postgresql_subject.tables)
+    with orm.Session(postgresql_subject.engine, twophase=True) as session:
+        outbox.add(session, "order.placed", None)
+        session.commit()
 
     assert len(list(postgresql_subject.operations.entries(frozenset(EntryState)))) == 1
 
@@ -283,60 +275,13 @@ def test_a_table_may_be_in_a_schema(postgresql_subject):
 class TestBridges:
     """Transactions without SQLAlchemy."""
 
-    def test_a_connection_of_sqlite3_needs_its_bridge(self, outbox, databases):
-        """The bare connection is refused, and names it."""
-        with closing(sqlite3.connect(databases[0].url.database)) as connection:
-            with pytest.raises(OutboxTransactionError, match=r"sqlite3_transaction\(connection\)"):
-                outbox.add(connection, "k", None)
-            outbox.add(sqlite3_transaction(connection), "k", None, id="lost")
-            connection.rollback()
-            outbox.lock_group(sqlite3_transaction(connection), "g")
-            written = outbox.add_many(sqlite3_transaction(connection), [Message(kind="k", data=1)] * 1)
-            connection.commit()
-            connection.isolation_level = None
-            with pytest.raises(OutboxTransactionError, match="autocommit and no transaction"):
-                outbox.add(sqlite3_transaction(connection), "k", None)
-
-        assert ids(databases[0]) == [entry.id for entry in written]
-        assert written[0].position > 0
-
-    @pytest.mark.parametrize(
-        "form",
-        [
-            sqlite3.Row,
-            lambda cursor, row: dict(zip([one[0] for one in cursor.description], row, strict=True)),
-        ],
-    )
-    def test_the_rows_of_a_connection_of_sqlite3_may_have_any_form(self, outbox, databases, form):
-        """Its factory of rows is the application's business."""
-        with closing(sqlite3.connect(databases[0].url.database)) as connection:
-            connection.row_factory = form
-            first = outbox.add(sqlite3_transaction(connection), "k", None, unique="u")
-            kept = outbox.add(sqlite3_transaction(connection), "k", None, unique="u", on_duplicate="keep")
-            second = outbox.add(sqlite3_transaction(connection), "k", None)
-            connection.commit()
-            assert connection.row_factory is form
-
-        assert kept == first
-        assert ids(databases[0]) == [first.id, second.id]
-
-    @pytest.mark.parametrize("form", [bytes, lambda text: text.decode().upper()])
-    def test_the_texts_of_a_connection_of_sqlite3_may_have_any_form(self, outbox, databases, form):
-        """Its factory of texts is the application's business as well, also after an error."""
-        with closing(sqlite3.connect(databases[0].url.database)) as connection:
-            connection.text_factory = form
-            first = outbox.add(sqlite3_transaction(connection), "k", None, unique="u")
-            kept = outbox.add(sqlite3_transaction(connection), "k", None, unique="u", on_duplicate="keep")
-            second, third = outbox.add_many(
-                sqlite3_transaction(connection), [Message(kind="k"), Message(kind="k")]
-            )
-            with pytest.raises(sqlite3.IntegrityError):
-                outbox.add(sqlite3_transaction(connection), "k", None, id=first.id)
-            connection.commit()
-            assert connection.text_factory is form
-
-        assert kept == first
-        assert ids(databases[0]) == [first.id, second.id, third.id]
+    def test_a_connection_of_sqlite3_is_refused(self, outbox, databases):
+        """Its transactions can't be told from autocommit; SQLAlchemy or Django write to SQLite."""
+        with (
+            closing(sqlite3.connect(databases[0].url.database)) as connection,
+            pytest.raises(OutboxTransactionError, match=r"not sqlite3.Connection; for Django"),
+        ):
+            outbox.add(connection, "k", None)
 
     def test_a_database_of_django_needs_its_bridge(self, outbox, databases):
         """Within `transaction.atomic()`, with the order or not at all."""
@@ -443,7 +388,7 @@ class TestBridges:
     def test_a_driver_may_give_texts_as_bytes(self, outbox, databases):
         """As psycopg does with the encoding SQL_ASCII."""
         with closing(sqlite3.connect(databases[0].url.database)) as connection:
-            bridge = sqlite3_transaction(connection)
+            bridge = bridge_of(connection)
 
             def run(statement, parameters):
                 rows = bridge.run(statement, parameters)
@@ -555,4 +500,4 @@ def test_a_lock_of_a_group_makes_writers_of_sqlite_wait(outbox, databases):
         outbox.lock_group(connection, "g")
 
         with pytest.raises(sqlite3.OperationalError, match="locked"):
-            outbox.lock_group(sqlite3_transaction(other), "g")
+            outbox.lock_group(bridge_of(other), "g")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import boto3
 import sqlalchemy as sa
+from sqlalchemy.dialects import sqlite
 
 from lanes.config import LanesConfig
 from lanes.outbox.dynamodb.item import put_action
@@ -13,6 +14,7 @@ from lanes.outbox.dynamodb.table import create_table
 from lanes.outbox.dynamodb.transaction import OutboxTransaction
 from lanes.outbox.entry import Positions
 from lanes.outbox.outbox import Outbox
+from lanes.outbox.sql.bridges import Bridge
 from lanes.outbox.sql.operations import SqlOutboxOperations
 from lanes.outbox.sql.schema import OutboxTables
 from lanes.outbox.sql.store import SqlOutboxStore
@@ -53,6 +55,16 @@ class SqlSubject:
             for table in (self.tables.entries, self.tables.audit):
                 table.drop(connection)
         self.engine.dispose()
+
+
+def bridge_of(connection):
+    """Return a bridge to the open transaction of a connection of sqlite3."""
+    return Bridge(
+        name="a connection of sqlite3",
+        dialect=sqlite.dialect(paramstyle="named"),
+        run=lambda statement, parameters: connection.execute(statement, parameters).fetchall(),
+        problem=str,
+    )
 
 
 def _without_sync(connection, _record):

@@ -1,7 +1,6 @@
 """An outbox with a relay on it."""
 
 from lanes.config import LanesConfig
-from lanes.outbox.context import RelayContext
 from lanes.outbox.relay import ONE_TRY, Relay
 from tests.support.outbox import new_outbox, publisher
 from tests.support.sending import ACCEPT, queue_url
@@ -11,7 +10,6 @@ class Run:
     """An outbox with a relay on it."""
 
     def __init__(self, subject, clock, plan=lambda _: ACCEPT, depth_of=None, context=None, **outbox):
-        context = context or {}
         self.config = LanesConfig.from_dict({"outbox": {"retry_jitter": 0, **outbox}})
         self.subject, self.clock = subject, clock
         self.outbox = new_outbox(self.config, clock)
@@ -21,7 +19,9 @@ class Run:
             producer=producer,
             config=self.config,
             depth_of=depth_of,
-            context=RelayContext(clock=clock, pause=clock.advance, **context),
+            clock=clock,
+            pause=clock.advance,
+            **(context or {}),
         )
 
     def write(self, *ids, **settings):

@@ -20,7 +20,7 @@ from lanes.config import LanesConfig
 from lanes.errors import OutboxStoreError
 from lanes.outbox.dynamodb.store import DynamoDBOutboxStore
 from lanes.outbox.entry import FINISHED, WAITING, chain_of
-from lanes.outbox.relay import Relay, RelayContext
+from lanes.outbox.relay import Relay
 from lanes.outbox.sql.store import SqlOutboxStore
 from lanes.producer.report import INTERRUPTED, PartialSendError, SentMessage, UnsentMessage
 from lanes.testing.clock import FakeClock
@@ -111,12 +111,10 @@ class World:
             store=store,
             producer=SlowProducer(self),
             config=CONFIG,
-            context=RelayContext(
-                name=f"relay-{number}",
-                clock=lambda: self.clock() + skew,
-                pause=self.sleep,
-                chance=self.chance.random,
-            ),
+            name=f"relay-{number}",
+            clock=lambda: self.clock() + skew,
+            pause=self.sleep,
+            chance=self.chance.random,
         )
 
         def life():

@@ -212,11 +212,7 @@ def retry(
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> None:
-    """
-    Retry abandoned and failed entries now, and cancelled ones only by --id.
-
-    With --state PUBLISHED, published entries are sent a second time.
-    """
+    """Retry abandoned and failed entries now, and cancelled ones only by --id."""
     require_filter(wanted, everything=everything or bool(state))
     meant = retried_by(entry_filter(wanted, state, EVERY_STATE))
     outbox = outbox_of(context)

@@ -16,19 +16,16 @@ from lanes.aws.queues.lane_queue import LaneQueueCalls
 from lanes.cli.outbox.target import OutboxTarget, outbox_of
 from lanes.cli.printing import say, show_json, show_one
 from lanes.cli.usage import UsageError
-from lanes.outbox.context import RelayContext
 from lanes.outbox.dynamodb.table import create_table, description
 from lanes.outbox.publication import STORE
 from lanes.outbox.relay import Relay
 from lanes.outbox.telemetry import RelayTelemetry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from datetime import timedelta
+    from collections.abc import Sequence
 
     from lanes.outbox.entry import Entry
     from lanes.outbox.rules import Mark
-    from lanes.outbox.sql.listening import CommitListener
     from lanes.outbox.telemetry import RelayMetric, RelayRound
     from lanes.retries import Outage
 
@@ -83,34 +80,8 @@ def relay(context: typer.Context, *, once: Once = False) -> None:
         # ends.
         signal.signal(number, lambda *_: stopped.set())
     say(f"relaying from {outbox.name} to stack {outbox.stack.stack_name}; stop with Ctrl-C")
-    listener = listener_of(outbox, should_stop=stopped.is_set)
-
-    def pause(length: timedelta) -> None:
-        if listener is None:
-            stopped.wait(length.total_seconds())
-        else:
-            listener.wait(length.total_seconds())
-
-    one.run(
-        should_stop=stopped.is_set,
-        pause=pause,
-        wakes=lambda: listener is not None and listener.is_listening,
-    )
-    if listener is not None:
-        listener.close()
+    one.run(should_stop=stopped.is_set, pause=lambda length: stopped.wait(length.total_seconds()))
     say("stopped")
-
-
-def listener_of(outbox: OutboxTarget, *, should_stop: Callable[[], bool]) -> CommitListener | None:
-    """Return what waits for commits in PostgreSQL; None for other databases and drivers, which are polled."""
-    if outbox.database is None:
-        return None
-    from lanes.outbox.sql.listening import CommitListener
-
-    engine = outbox.sql.engine
-    if not CommitListener.serves(engine):
-        return None
-    return CommitListener(engine, outbox.sql.tables, should_stop=should_stop)
 
 
 def make_relay(outbox: OutboxTarget) -> Relay:
@@ -125,7 +96,8 @@ def make_relay(outbox: OutboxTarget) -> Relay:
         producer=relay_producer(deployment, outbox.stack.clients(for_relay=True)),
         config=deployment.config,
         depth_of=LaneQueueCalls(deployment=deployment, client=clients.sqs()).depth,
-        context=RelayContext(name=f"{socket.gethostname()[:32]}-{os.getpid()}", telemetry=ConsoleTelemetry()),
+        name=f"{socket.gethostname()[:32]}-{os.getpid()}",
+        telemetry=ConsoleTelemetry(),
     )
 
 

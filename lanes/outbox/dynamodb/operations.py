@@ -32,7 +32,7 @@ from lanes.outbox.dynamodb.item import (
     text,
     waiting,
 )
-from lanes.outbox.entry import FINISHED, WAITING, Entry, EntryState
+from lanes.outbox.entry import RETRYABLE, WAITING, Entry, EntryState
 from lanes.outbox.store import AuditEntry
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ class DynamoDBOutboxOperations:
             yield entry
 
     def retry(self, entries: Iterable[Entry], *, now: float) -> int:
-        """Reset finished or failed entries to pending."""
+        """Reset abandoned, cancelled or failed entries to pending."""
 
         def setting(entry: Entry) -> dict[str, Any]:
             return {
@@ -178,12 +178,11 @@ class DynamoDBOutboxOperations:
                 "attempts": 0,
                 "changed_at": now,
                 "expires_at": None,
-                "published_at": None,
                 "next_attempt_at": None,
                 **waiting(replace(entry, is_scheduled=(entry.not_before or now) > now)),
             }
 
-        return self._change(entries, setting, FINISHED | {EntryState.FAILED}, now)
+        return self._change(entries, setting, RETRYABLE, now)
 
     def _change(
         self,

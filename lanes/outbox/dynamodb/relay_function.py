@@ -14,7 +14,6 @@ from lanes.aws.queues.sending import SqsSender
 from lanes.aws.telemetry.outbox import PowertoolsRelayTelemetry
 from lanes.config.deployment import Deployment
 from lanes.errors import ConfigurationError
-from lanes.outbox.context import RelayContext
 from lanes.outbox.dynamodb.store import DynamoDBOutboxStore
 from lanes.outbox.entry import EntryState
 from lanes.outbox.relay import ONE_TRY, Relay
@@ -84,9 +83,9 @@ def relay_from_env(
         config=deployment.config,
         depth_of=LaneQueueCalls(deployment=deployment, client=clients.sqs()).depth,
         # The last 32 characters are the environment's id; date and version come before them.
-        context=RelayContext(
-            name=environ.get("AWS_LAMBDA_LOG_STREAM_NAME", "relay")[-32:], telemetry=telemetry, clock=clock
-        ),
+        name=environ.get("AWS_LAMBDA_LOG_STREAM_NAME", "relay")[-32:],
+        telemetry=telemetry,
+        clock=clock,
     )
     return RelayRuntime(
         relay=relay, telemetry=telemetry, has_windows=bool(deployment.config.outbox.lane_window)

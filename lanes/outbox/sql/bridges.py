@@ -32,7 +32,6 @@ BRIDGES = {
     "django": "django_transaction()",
     "psycopg": "psycopg_transaction(connection)",
     "psycopg2": "psycopg_transaction(connection)",
-    "sqlite3": "sqlite3_transaction(connection)",
 }
 
 
@@ -143,33 +142,6 @@ def psycopg_transaction(connection: Any) -> Bridge:
         run=run_async if is_async else run,
         problem=problem,
         is_async=is_async,
-    )
-
-
-def sqlite3_transaction(connection: Any) -> Bridge:
-    """Return the transaction of a connection of sqlite3."""
-
-    def run(statement: str, parameters: Any) -> Any:
-        cursor = connection.cursor()
-        # The connection's own may give dicts, and texts as bytes.
-        cursor.row_factory = None
-        text_factory, connection.text_factory = connection.text_factory, str
-        try:
-            return cursor.execute(statement, parameters).fetchall()
-        finally:
-            connection.text_factory = text_factory
-
-    def problem() -> str:
-        by_itself = connection.isolation_level is None or getattr(connection, "autocommit", None) is True
-        if by_itself and not connection.in_transaction:
-            return "has autocommit and no transaction; execute BEGIN before"
-        return ""
-
-    return Bridge(
-        name=f"the {_named(connection)}",
-        dialect=sqlite.dialect(paramstyle="named"),  # type: ignore[no-untyped-call,unused-ignore]
-        run=run,
-        problem=problem,
     )
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from lanes.outbox.entry import FINISHED, WAITING, Entry, EntryState, chain_of
+from lanes.outbox.entry import RETRYABLE, WAITING, Entry, EntryState, chain_of
 from lanes.outbox.sql.schema import audit_row, entry_of
 from lanes.outbox.store import AuditEntry
 
@@ -96,7 +96,7 @@ class SqlOutboxOperations:
         return self._change(entries, lambda _: values, states=states, now=now)
 
     def retry(self, entries: Iterable[Entry], *, now: float) -> int:
-        """Reset finished or failed entries to pending."""
+        """Reset abandoned, cancelled or failed entries to pending."""
 
         def values(entry: Entry) -> dict[str, Any]:
             is_early = (entry.not_before or now) > now
@@ -105,7 +105,6 @@ class SqlOutboxOperations:
                 "attempts": 0,
                 "expires_at": None,
                 "changed_at": now,
-                "published_at": None,
                 "next_attempt_at": None,
                 "is_ready": not is_early,
                 "is_parked": False,
@@ -114,7 +113,7 @@ class SqlOutboxOperations:
                 "chain": None if is_early else entry.chain,
             }
 
-        states = [EntryState.FAILED.value, *(state.value for state in FINISHED)]
+        states = [state.value for state in RETRYABLE]
         return self._change(entries, values, states=states, now=now)
 
     def _change(self, entries: Iterable[Entry], values: Any, *, states: Sequence[str], now: float) -> int:

@@ -6,7 +6,6 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from lanes.errors import ConfigurationError
@@ -30,19 +29,15 @@ class OutboxTables:
         name: name of the entries' table, also with its schema, such as `shop.lanes_outbox`; the audit's table has the
             suffix `_audit`.
         metadata: receives the tables, for tools that compare schemas; by default a new one.
-        schema: schema of the database; by default the database's own default.
 
     Raises:
         ConfigurationError: the name is not that of a table.
     """
 
-    def __init__(
-        self, name: str = TABLE, *, metadata: sa.MetaData | None = None, schema: str | None = None
-    ) -> None:
-        name, schema = _qualified(name, schema)
+    def __init__(self, name: str = TABLE, *, metadata: sa.MetaData | None = None) -> None:
+        name, schema = _qualified(name)
         metadata = sa.MetaData() if metadata is None else metadata
         self.entries = _entries(name, metadata, schema)
-        sa.event.listen(self.entries, "after_create", self._add_trigger)
         self.audit = sa.Table(
             f"{name}_audit",
             metadata,
@@ -66,65 +61,16 @@ class OutboxTables:
             for table in tables
             for index in sorted(table.indexes, key=lambda index: str(index.name))
         ]
-        written = [str(statement.compile(dialect=dialect)).strip() for statement in statements]
-        return written + (self._notifying(dialect) if dialect.name == "postgresql" else [])
-
-    @property
-    def channel(self) -> str:
-        """The channel of PostgreSQL that is notified when an entry is committed."""
-        # PostgreSQL: a channel is an identifier of at most 63 bytes (its documentation, NOTIFY).
-        return (
-            f"{self.entries.schema}.{self.entries.name}"[-63:]
-            if self.entries.schema
-            else self.entries.name[-63:]
-        )
-
-    def has_trigger(self) -> sa.Select[Any]:
-        """Select whether the trigger that notifies exists and is enabled, in PostgreSQL."""
-        trigger = sa.table("pg_trigger", sa.column("tgrelid"), sa.column("tgname"), sa.column("tgenabled"))
-        table = postgresql.dialect().identifier_preparer.format_table(self.entries)  # type: ignore[no-untyped-call]
-        return sa.select(sa.func.count()).where(
-            trigger.c.tgrelid == sa.cast(sa.cast(table, sa.Text), postgresql.REGCLASS),
-            trigger.c.tgname == self._trigger,
-            trigger.c.tgenabled != "D",
-        )
-
-    def _add_trigger(self, _table: sa.Table, connection: sa.Connection, **_options: Any) -> None:
-        """Create the trigger where `MetaData.create_all` creates the table."""
-        if connection.dialect.name == "postgresql":
-            for statement in self._notifying(connection.dialect):
-                connection.exec_driver_sql(statement)
-
-    @property
-    def _trigger(self) -> str:
-        return f"{self.entries.name}_committed"[-63:]
-
-    def _notifying(self, dialect: Dialect) -> list[str]:
-        """Return the statements for the trigger that notifies once for each statement that inserts entries."""
-        prepared = dialect.identifier_preparer
-        name = prepared.quote(self._trigger)
-        schema = self.entries.schema
-        function = name if schema is None else f"{prepared.quote(schema)}.{name}"
-        channel = self.channel.replace("'", "''")
-        return [
-            (
-                f"CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql AS "
-                f"$$BEGIN PERFORM pg_notify('{channel}', ''); RETURN NULL; END$$"
-            ),
-            (
-                f"CREATE OR REPLACE TRIGGER {name} AFTER INSERT ON {prepared.format_table(self.entries)} "
-                f"FOR EACH STATEMENT EXECUTE FUNCTION {function}()"
-            ),
-        ]
+        return [str(statement.compile(dialect=dialect)).strip() for statement in statements]
 
 
-def _qualified(name: str, schema: str | None) -> tuple[str, str | None]:
+def _qualified(name: str) -> tuple[str, str | None]:
     """Split the name of a table with its schema."""
     parts = name.split(".")
-    if not all(parts) or len(parts) > (2 if schema is None else 1):
+    if not all(parts) or len(parts) > 2:  # noqa: PLR2004 - a schema and a table
         problem = f"{name!r} is not the name of a table; use one such as {TABLE!r} or 'shop.{TABLE}'"
         raise ConfigurationError([problem], source="outbox")
-    return (name, schema) if len(parts) == 1 else (parts[1], parts[0])
+    return (name, None) if len(parts) == 1 else (parts[1], parts[0])
 
 
 def _entries(name: str, metadata: sa.MetaData, schema: str | None) -> sa.Table:

@@ -133,8 +133,6 @@ class SqlOutboxStore:
                 # Groups that wait leave the way, so the next candidates are of others.
                 parked += self._park(connection, blocked, until=locked_until)
                 waiting |= blocked.keys()
-            due_at = sa.select(sa.func.min(self._table.c.due_at))
-            next_due_at = None if claimed or parked or ripened else connection.execute(due_at).scalar()
         # An earlier entry may have been finished while these were parked: the later of the two writers sees both.
         self.wake(waiting, now=now)
         return Claim(
@@ -142,7 +140,6 @@ class SqlOutboxStore:
             ripened=ripened,
             parked=parked,
             taken_over=taken_over,
-            next_due_at=next_due_at,
         )
 
     def _chosen(

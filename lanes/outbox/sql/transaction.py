@@ -166,6 +166,6 @@ def _refusal(given: object, called: str) -> str:
     if bridge := BRIDGES.get(module.partition(".")[0]):
         return f"{called} does not take {name} by itself; pass {bridge} from lanes.outbox.sql.bridges"
     return (
-        f"{called} takes a session or a connection of SQLAlchemy, not {name}; for Django, psycopg, sqlite3 and asyncpg "
+        f"{called} takes a session or a connection of SQLAlchemy, not {name}; for Django, psycopg and asyncpg "
         f"see lanes.outbox.sql.bridges"
     )
