@@ -16,7 +16,7 @@ from lanes.consumer import telemetry as report
 from lanes.consumer.calls import next_call
 from lanes.consumer.engines import Proceed, Turn
 from lanes.consumer.ledger import Ending
-from lanes.consumer.outcome import Outcome, Outcomes, Reason, shortest_delay
+from lanes.consumer.outcome import BEHIND, Outcome, Outcomes, Reason, shortest_delay
 from lanes.consumer.signals import Yielded
 from lanes.errors import AwsError
 from lanes.events import Event
@@ -137,7 +137,7 @@ class Corridor:
         began = way.reserve.monotonic() if way.reserve else 0.0
         check = partial(_check, batch, turn, way)
         attempts = self.attempts.run(batch, call, outcomes.entries, interceptions, check=check, way=way)
-        yielded = self._take(lane, outcomes, attempts)
+        yielded = self._take(batch, outcomes, attempts)
         if way.reserve:
             way.reserve.charge(way.waited + way.reserve.monotonic() - began)
             self.settlement.telemetry.count(Metric.RESERVE)
@@ -177,7 +177,7 @@ class Corridor:
         return call.only([call.records[0], *others], most=len(call.records))
 
     def _take(
-        self, lane: Lane, outcomes: Outcomes, attempts: Iterable[tuple[RawRecord, Outcome]]
+        self, batch: Batch, outcomes: Outcomes, attempts: Iterable[tuple[RawRecord, Outcome]]
     ) -> Outcome | None:
         """Decide the records of a call; return the outcome of one that yielded, which is not decided."""
         yielded = None
@@ -187,11 +187,12 @@ class Corridor:
                 if outcome.entry is not None:
                     outcomes.entries[record.message_id] = outcome.entry
             else:
-                self._conclude(lane, outcomes, record, outcome)
+                self._conclude(batch, outcomes, record, outcome)
         return yielded
 
-    def _conclude(self, lane: Lane, outcomes: Outcomes, record: RawRecord, outcome: Outcome) -> None:
+    def _conclude(self, batch: Batch, outcomes: Outcomes, record: RawRecord, outcome: Outcome) -> None:
         """Decide a record; first send its dead letter, or record the end of a run's member."""
+        lane = batch.lane
         # Not left to the queue, which counts receives, those of yields and throttles among them
         # (docs/decisions/0003-attempts-in-a-ledger.md).
         if outcome.ending is Ending.DEAD_LETTERED:
@@ -201,6 +202,24 @@ class Corridor:
             entry = outcomes.entries[record.message_id]
             outcome = self.settlement.unrecorded(lane, record, entry, outcome.end) or outcome
         outcomes.set(record, outcome)
+        if outcome.is_kept and (outcome.delay or 0) > batch.seconds_left:
+            self._settle_at_once(batch, outcomes, record, outcome)
+
+    def _settle_at_once(
+        self, batch: Batch, outcomes: Outcomes, record: RawRecord, outcome: Outcome
+    ) -> None:
+        """Settle a record that stays away for longer than this invocation lasts, and those behind it in its group."""
+        rest = outcomes.undecided
+        behind = [one for one in rest if one.group == record.group]
+        if len(behind) == len(rest):
+            return
+        # One of the others may kill this process, and the records would be back with the end of its visibility.
+        outcomes.keep(behind, BEHIND)
+        together = Outcomes([record, *behind], outcomes.entries)
+        together.set(record, outcome)
+        together.keep(behind, BEHIND)
+        self.settlement.settle(batch, together)
+        outcomes.lose([one.message_id for one in (record, *behind)])
 
     def _admit_all(self, batch: Batch, outcomes: Outcomes, interceptions: Sequence[Interception]) -> None:
         """Admit records before any is handled or yields: a record that is not handled needs no slot."""
@@ -222,7 +241,7 @@ class Corridor:
             return False
         for part in reversed(interceptions):
             outcome = part.after(record, outcome)
-        self._conclude(batch.lane, outcomes, record, outcome)
+        self._conclude(batch, outcomes, record, outcome)
         return True
 
     def _keep_rest(

@@ -103,9 +103,11 @@ class Mappings:
 
     def _invoke_next(self) -> bool:
         """Run one invocation for the highest lane with a batch; return whether there is one."""
+        for lane in self._config.lanes:
+            # Before the receive: a dropped batch frees its mapping for its own messages, which are visible again.
+            self._drop_expired(lane.name)
         self._receive()
         for lane in self._config.lanes:
-            self._drop_expired(lane.name)
             if self._waiting[lane.name]:
                 self._invoke(lane)
                 return True

@@ -12,6 +12,7 @@ from lanes import Consumer, DeadLetter, Retry
 from lanes.aws.telemetry.powertools import PowertoolsTelemetry
 from lanes.consumer.engines.looks import POLL
 from lanes.priority import current_priority
+from lanes.testing.calls import ProcessKilled
 from tests.support.memory import World, aws_error
 from tests.support.scenario import Scenario
 
@@ -300,3 +301,30 @@ def test_whatever_a_handler_raises_is_an_outcome(engine, error):
     events = [json.loads(line).get("event") for line in stream.getvalue().splitlines()]
     assert "batch_interrupted" not in events
     assert "message_dead_lettered" in events
+
+
+def test_a_long_wait_outlasts_a_later_record_that_kills_the_process(engine):
+    """The wait is set before the next record starts, as nothing else would keep it."""
+    world = World({"consumer": {"reserved_concurrency": 1}}, engine=engine)
+    starts = []
+
+    @world.consumer.handler("later")
+    def later(_message):
+        starts.append("later")
+        raise Retry(after=timedelta(hours=1))
+
+    @world.consumer.handler("kills")
+    def kills(_message):
+        starts.append("kills")
+        world.calls.crash()
+
+    for kind in ("later", "kills"):
+        world.send("HIGH", kind, group=kind)
+    with pytest.raises(ProcessKilled):
+        world.step("HIGH")
+
+    assert starts == ["later", "kills"]
+    world.calls.killed = False
+    world.clock.advance(200)
+    # Only the record that killed its process is back.
+    assert world.queues.live["HIGH"].counts().visible == 1

@@ -59,3 +59,27 @@ def test_a_record_that_returns_beside_a_long_one_wakes_another_slot(slots):
 
     (behind,) = [one for one in lanes.handled if one.group == "behind"]
     assert behind.started_at - behind.sent_at < LONGEST_WAIT
+
+
+def test_a_look_that_could_not_see_a_group_lets_no_long_record_start():
+    """The slot itself held the group while it looked, so one more message of it was sent unseen."""
+    lanes = pulling(1, function_timeout="90s")
+    for number in range(10):
+        send_apart(lanes, "HIGH", after=1 + 0.5 * number, group=f"w{number}", seconds=0.1)
+    for number in range(3):
+        send_apart(lanes, "MAIN", after=10, group=f"m{number}", seconds=30.0)
+    for group in ("a", "b"):
+        send_apart(lanes, "HIGH", after=15, group=group, seconds=0.1)
+
+    def follow():
+        """Send one more of the second group while its first one runs."""
+        if any(one.group == "a" for one in lanes.handled):
+            lanes.scheduler.after(0.02, lambda: lanes.send("HIGH", group="b", seconds=0.1, rings=False))
+        else:
+            lanes.scheduler.after(0.005, follow)
+
+    lanes.scheduler.after(15, follow)
+    lanes.run(seconds=120)
+
+    *_, last = [one for one in lanes.handled if one.group == "b"]
+    assert last.started_at - last.sent_at < 0.3

@@ -391,3 +391,16 @@ def test_bad_input_of_a_test_is_named():
         lanes.send_body("HIGH", {})
     with pytest.raises(ValueError, match="body is empty"):
         lanes.send_body("HIGH", "")
+
+
+def test_a_run_goes_on_after_batches_waited_for_longer_than_their_visibility():
+    """Their mapping drops them, so their messages wait in the queue, which nothing hides any more."""
+    lanes = new_lanes({"slow": ok}, handler_time=timedelta(seconds=20))
+    for number in range(30):
+        lanes.producer.send("slow", {}, priority=BULK, group=f"m{number}")
+    for number in range(30):
+        lanes.producer.send("slow", {}, priority=HIGH, group=f"h{number}")
+
+    lanes.run_until_idle()
+
+    lanes.assert_nothing_waiting()

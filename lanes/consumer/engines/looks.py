@@ -187,8 +187,8 @@ class Looks:
     def _is_stale(self, lane: Lane, expected: float, *, later: float = 0.0) -> bool:
         """Whether a lane has to be asked again, some seconds from now, before a record starts."""
         at = self._looked_at.get(lane.name)
-        # No look could see the next records of a chain before its deletion lands.
-        if at is None or (lane.name in self._deletions and self.looking.pace.is_chain(lane)):
+        # Before a deletion lands no look can see the next record of its group.
+        if at is None or lane.name in self._deletions:
             return True
         return self.looking.pace.is_stale(lane, self.looking.clock() + later - at, expected=expected)
 
