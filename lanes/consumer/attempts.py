@@ -12,7 +12,7 @@ from lanes.consumer import telemetry as report
 from lanes.consumer.calls import Attempt, Call, Caller
 from lanes.consumer.ledger import Ending, Entry, twice
 from lanes.consumer.outcome import DONE, EXPIRED, SENT_ON, Outcome, Reason
-from lanes.consumer.records import SETTLING, Batch, RawRecord
+from lanes.consumer.records import SETTLING, WHOLE_INVOCATION, Batch, RawRecord
 from lanes.consumer.signals import Yielded, asked_delay, deciding, is_attempt, text_of
 from lanes.errors import AwsError, DeadLetter, Retry, Unavailable
 from lanes.events import Event
@@ -29,11 +29,6 @@ if TYPE_CHECKING:
     from lanes.consumer.settlement import Settlement
 
 EXHAUSTED = "attempts exhausted"
-
-# Without this cap, one record of nearly the whole timeout would stop its lane in this environment: all later ones
-# would return for want of time, never attempted and never dead-lettered.
-WHOLE_INVOCATION = 0.9
-"""Share of the function timeout beyond which a record is tried in any case: it would fit nowhere."""
 
 
 class _Needed(dict[str, float]):

@@ -25,7 +25,6 @@ from lanes.metrics import Metric
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from lanes.config import Lane
     from lanes.consumer.attempts import Attempts
     from lanes.consumer.calls import Call
     from lanes.consumer.interceptors import Interception, Interceptor
@@ -205,9 +204,7 @@ class Corridor:
         if outcome.is_kept and (outcome.delay or 0) > batch.seconds_left:
             self._settle_at_once(batch, outcomes, record, outcome)
 
-    def _settle_at_once(
-        self, batch: Batch, outcomes: Outcomes, record: RawRecord, outcome: Outcome
-    ) -> None:
+    def _settle_at_once(self, batch: Batch, outcomes: Outcomes, record: RawRecord, outcome: Outcome) -> None:
         """Settle a record that stays away for longer than this invocation lasts, and those behind it in its group."""
         rest = outcomes.undecided
         behind = [one for one in rest if one.group == record.group]

@@ -33,6 +33,11 @@ SETTLING = 1.0
 BEYOND = 2 * SETTLING
 """Seconds for which records in hand stay invisible after the end of the invocation's time."""
 
+# Without this cap, one record of nearly the whole timeout would stop its lane in this environment: all later ones
+# would return for want of time, never attempted and never dead-lettered.
+WHOLE_INVOCATION = 0.9
+"""Share of the function timeout beyond which a record is tried in any case: it would fit nowhere."""
+
 
 class BatchItemFailure(TypedDict):
     """A record that stays in the queue."""

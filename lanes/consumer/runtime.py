@@ -18,8 +18,8 @@ from lanes.consumer.breakers import Breakers
 from lanes.consumer.engines import Beside, Engine, Threads
 from lanes.consumer.engines.check import BacklogCheck, DepthReader
 from lanes.consumer.engines.mapped import MappedEngine, TurnServices, Waker
+from lanes.consumer.engines.order import Reserve
 from lanes.consumer.engines.presence import Peers, PresenceTable
-from lanes.consumer.engines.reserve import Reserve
 from lanes.consumer.interceptors.group_hold import GroupHold
 from lanes.consumer.interceptors.overlap import Overlap
 from lanes.consumer.interceptors.overrides import OverrideFilter
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from random import Random
 
     from lanes.config.deployment import Deployment
+    from lanes.consumer.engines.hand_back import Bell
     from lanes.consumer.engines.looks import ReceivingQueues
-    from lanes.consumer.engines.rate import Rate
+    from lanes.consumer.engines.order import Rate
     from lanes.consumer.engines.slot import SlotServices
-    from lanes.consumer.engines.timers import Bell
     from lanes.consumer.handlers import Handlers
     from lanes.consumer.interceptors import Interceptor
     from lanes.consumer.telemetry import Telemetry
@@ -125,10 +125,10 @@ class Runtime:
         corridor = Corridor(interceptors=interceptors, attempts=attempts, settlement=settlement)
         reserve = Reserve(share=config.consumer.reserve, clock=clock, monotonic=self.monotonic)
         if config.consumer.engine is EngineName.PULL:
-            from lanes.consumer.engines.pull import PullEngine
+            from lanes.consumer.engines.starters import Starters
 
             services = self._slot_services(corridor, reserve, peers)
-            return PullEngine(deployment=self.deployment, services=services, monotonic=self.monotonic)
+            return Starters(deployment=self.deployment, services=services, monotonic=self.monotonic)
         turns = self._turn_services(settlement, reserve, peers)
         return MappedEngine(
             deployment=self.deployment, corridor=corridor, services=turns, monotonic=self.monotonic
@@ -209,7 +209,7 @@ class Runtime:
         )
 
     def _rate(self, rate: float) -> Rate:
-        from lanes.consumer.engines.rate import Rate
+        from lanes.consumer.engines.order import Rate
 
         slots = self.deployment.config.consumer.reserved_concurrency
         return Rate(rate, slots=slots, clock=self.clock, random=self.random)

@@ -5,10 +5,9 @@ An engine receives Lambda's event, lets the corridor (`lanes.consumer.batch`) ha
 batch it gives the corridor a `Turn`, which the corridor asks before every record.
 
 *Mapped* (`mapped.py`): a mapping hands over batches of one lane, and a record yields to the backlog (`backlog.py`) that
-a check (`check.py`) finds in a lane above. *Pull* (`pull.py`): an invocation holds a slot (`slot.py`), which receives
-from the lanes itself (`looks.py`), chooses one (`choice.py`) and returns waiting records for other slots
-(`hand_back.py`). `order.py`, `rate.py` and `pace.py` have the decisions of a slot, `reserve.py` those that both engines
-make for messages that have waited for too long.
+a check (`check.py`) finds in a lane above. *Pull* (`starters.py`): an invocation holds a slot (`slot.py`), which
+receives from the lanes itself (`looks.py`), asks a batch's turn (`turn.py`) before each record, and returns waiting
+records for other slots (`hand_back.py`). `order.py` and `pace.py` have the decisions.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
     from lanes.config import Lane
     from lanes.consumer.calls import Call
-    from lanes.consumer.engines.reserve import Reserve
+    from lanes.consumer.engines.order import Reserve
     from lanes.consumer.outcome import Outcome, Outcomes
     from lanes.consumer.records import PartialBatchResponse, RawRecord
 

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from lanes.consumer.batch import Corridor
     from lanes.consumer.calls import Call
     from lanes.consumer.engines.check import BacklogCheck
+    from lanes.consumer.engines.order import Reserve
     from lanes.consumer.engines.presence import Peers
-    from lanes.consumer.engines.reserve import Reserve
     from lanes.consumer.ledger import Entry
     from lanes.consumer.outcome import Outcome, Outcomes
 

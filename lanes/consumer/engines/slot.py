@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from functools import partial
-from typing import TYPE_CHECKING, Self, TypeAlias
+from typing import TYPE_CHECKING, Self
 
 from lanes.config.settings import LARGEST_BATCH
-from lanes.consumer.engines.choice import Choice
-from lanes.consumer.engines.crashes import first_unsuspected
-from lanes.consumer.engines.hand_back import HandBack, SlotTurn
-from lanes.consumer.engines.looks import POLL, Looking, Looks, Paused
-from lanes.consumer.engines.slot_time import SlotTime, Stay
-from lanes.consumer.engines.timers import Bell, Waker
+from lanes.consumer.engines.hand_back import Bell, HandBack, WaitingTurn, Waker
+from lanes.consumer.engines.looks import POLL, Choice, Looking, Looks, Paused
+from lanes.consumer.engines.pace import SlotTime, Stay
 from lanes.consumer.outcome import Outcomes, Reason
 from lanes.consumer.telemetry import LaneReports
 
@@ -22,10 +18,8 @@ if TYPE_CHECKING:
 
     from lanes.config import Lane, LanesConfig
     from lanes.consumer.batch import Corridor
-    from lanes.consumer.engines.order import Strict, Weighted
+    from lanes.consumer.engines.order import Rate, Reserve, Strict, Weighted
     from lanes.consumer.engines.pace import Pace
-    from lanes.consumer.engines.rate import Rate
-    from lanes.consumer.engines.reserve import Reserve
     from lanes.consumer.interceptors.tenant_share import Tenants
     from lanes.consumer.records import Invocation, RawRecord
     from lanes.consumer.settlement import Settlement
@@ -67,12 +61,9 @@ class SlotServices:
         return self.config.consumer.reserved_concurrency == 1
 
 
-TurnMaker: TypeAlias = "Callable[..., SlotTurn]"
-
-
 class Slot:
     """
-    One invocation's hold of a slot, for the lanes that it serves, highest first; `turn` makes the turn of a batch.
+    One invocation's hold of a slot, for the lanes that it serves, highest first.
 
     Args:
         services: those of its environment.
@@ -102,7 +93,7 @@ class Slot:
         number: int = 0,
         lanes: Sequence[Lane],
         invocation: Invocation,
-        turn: TurnMaker,
+        turn: Callable[..., WaitingTurn],
         rung: float | None,
         is_patrol: bool = False,
     ) -> None:
@@ -134,8 +125,8 @@ class Slot:
         self.hand_back = HandBack(
             lanes, looks=looks, settlement=settlement, time=time, waker=waker, is_alone=services.is_alone
         )
-        self._reports = LaneReports(settlement.telemetry, clock=clock, context=invocation.context)
         self._turn = turn
+        self._reports = LaneReports(settlement.telemetry, clock=clock, context=invocation.context)
 
     def __enter__(self) -> Self:
         """Report for the highest lane until there are records of another, so that a call that fails now is counted."""
@@ -198,7 +189,7 @@ class Slot:
         """Handle the records in hand of a lane."""
         clock, is_overdue = self.services.clock, lane is self.choice.from_reserve
         began, (records, behind) = clock(), self._taken(lane)
-        self._serve(lane, records, behind, turn=partial(self._turn, is_overdue=True) if is_overdue else None)
+        self._serve(lane, records, behind, is_overdue=is_overdue)
         self.services.policy.charge(lane, clock() - began)
 
     def _serve(
@@ -207,20 +198,22 @@ class Slot:
         records: Sequence[RawRecord],
         behind: Sequence[RawRecord],
         *,
-        turn: TurnMaker | None = None,
+        is_overdue: bool = False,
     ) -> None:
         """Handle records, and take those behind them in their group in hand again, unless one of them stays."""
-        if self.handle(lane, records, turn=turn).kept:
+        if self.handle(lane, records, is_overdue=is_overdue).kept:
             self.hand_back.of(lane, behind, Reason.BEHIND)
         else:
             self.looks.take(lane, behind)
 
-    def handle(self, lane: Lane, records: Sequence[RawRecord], *, turn: TurnMaker | None = None) -> Outcomes:
+    def handle(
+        self, lane: Lane, records: Sequence[RawRecord], *, is_mapped: bool = False, is_overdue: bool = False
+    ) -> Outcomes:
         """Handle records as one batch; a batch that was set aside for them goes on afterwards."""
         self.has_worked = True
         batch, turns = self.time.batch(lane, records), self.hand_back.turns
         with self._reports.of_batch(batch):
-            turns.append((turn or self._turn)(batch, self))
+            turns.append(self._turn(batch, self, is_mapped=is_mapped, is_overdue=is_overdue))
             try:
                 return self.services.corridor.run(batch, turns[-1])
             finally:
@@ -325,3 +318,13 @@ class Slot:
         for lane in self.choice.lanes:
             self.looks.land(lane)
         self.services.paused.land()
+
+
+def first_unsuspected(records: Sequence[RawRecord]) -> RawRecord | None:
+    """Return the first record that was never received before, and has none of its group before it."""
+    groups: set[str] = set()
+    for record in records:
+        if record.receive_count == 1 and record.group not in groups:
+            return record
+        groups.add(record.group)
+    return None

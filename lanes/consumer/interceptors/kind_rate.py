@@ -14,7 +14,7 @@ from lanes.message_filter import first_like
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lanes.consumer.engines.rate import Rate
+    from lanes.consumer.engines.order import Rate
     from lanes.consumer.handlers import Work
     from lanes.consumer.ledger import Entry
     from lanes.consumer.records import Batch, RawRecord

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from lanes.consumer.engines.rate import PROMISED, Rate
+from lanes.consumer.engines.order import PROMISED, Rate
 from lanes.testing.clock import FakeClock
 from tests.support.scenario import Scenario
 

@@ -6,8 +6,9 @@ import pytest
 
 from lanes.bell import HEARTBEAT, RETURN_EVERY
 from lanes.config import LanesConfig
-from lanes.consumer.engines.pull import ASKS_AGAIN, KEPT_ASIDE
-from lanes.consumer.engines.slot_time import SlotTime
+from lanes.consumer.engines.pace import SlotTime
+from lanes.consumer.engines.starters import ASKS_AGAIN
+from lanes.consumer.engines.turn import KEPT_ASIDE
 from lanes.consumer.outcome import receive_floor
 from lanes.consumer.records import Invocation
 from lanes.testing.bell import BELL

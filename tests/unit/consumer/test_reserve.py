@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from lanes.config import Lane
-from lanes.consumer.engines.reserve import SAVED_UP, Reserve
+from lanes.consumer.engines.order import SAVED_UP, Reserve
 from lanes.testing.clock import FakeClock
 from tests.support.records import record_with
 

@@ -1,183 +1,43 @@
 """
-The pull engine: an invocation holds a slot, and receives the most urgent messages itself; Lambda keeps the limit.
+A batch's turn with a slot: what is asked before each of its records, and what becomes of records that crashed.
 
-A ring of the bell starts an invocation.
+An attempt that was written ahead names the record that killed its process. It pauses, so that others are served
+between two crashes, and is then tried in an invocation of its own with nothing else in hand: everything in hand dies
+along and stays invisible for as long as the function's timeout. An attempt that nothing had announced names no record:
+any one of that hand may have been it. So a new environment handles one record of each lane before the first of them.
 """
 
 from __future__ import annotations
 
-import math
-from functools import partial
+import dataclasses
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from lanes.bell import COALESCING, HEARTBEAT, HEARTBEAT_LIFE, MARGIN, RETURN_EVERY, slot_of, stay_for
 from lanes.config.settings import MAX_RECEIVES
 from lanes.consumer import telemetry as report
 from lanes.consumer.engines import Proceed
-from lanes.consumer.engines.crashes import (
-    is_suspect,
-    keep_crashed,
-    keep_others,
-    pause_crashed,
-    to_try_alone,
-)
-from lanes.consumer.engines.looks import POLL
 from lanes.consumer.engines.pace import FRESH
-from lanes.consumer.engines.slot import Slot, SlotServices
-from lanes.consumer.engines.slot_time import STAYS_FOR
-from lanes.consumer.ledger import Ending
+from lanes.consumer.ledger import Ending, Entry
 from lanes.consumer.outcome import Outcome, Outcomes, Reason, shortest_delay
-from lanes.consumer.records import (
-    Batch,
-    Invocation,
-    PartialBatchResponse,
-    RawRecord,
-    read_batch,
-    response_for,
-)
-from lanes.errors import ConfigurationError
 from lanes.events import Event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
     from lanes.config import Lane
-    from lanes.config.deployment import Deployment
     from lanes.consumer.calls import Call
+    from lanes.consumer.engines.slot import Slot
+    from lanes.consumer.outcome import Delays
+    from lanes.consumer.records import (
+        Batch,
+        RawRecord,
+    )
 
 KEPT_ASIDE = 5
 """Seconds for which a slot keeps a batch aside."""
 
-ASKS_AGAIN = 5
-"""Seconds after which lanes that failed or are paused are asked again."""
 
-STALE = 4 * (COALESCING + MARGIN)
-"""
-Seconds after a ring from which its second is over by any clock. If all lanes were empty then, one look is enough.
-
-Rings pile up behind a long invocation, one for each second with a send.
-"""
-
-
-class PullEngine:
-    """Runs the invocations of one environment."""
-
-    def __init__(
-        self, *, deployment: Deployment, services: SlotServices, monotonic: Callable[[], float]
-    ) -> None:
-        self._deployment = deployment
-        self._consumer = deployment.config.consumer
-        self._lanes = deployment.config.lanes
-        self._services = services
-        self._clock = services.clock
-        self._monotonic = monotonic
-        self._empty_at = 0.0
-        self._was_cut_off = False
-
-    def run(self, event: Mapping[str, Any], context: Any) -> PartialBatchResponse:
-        """
-        Serve the lanes for one ring of the bell, and answer whether the ring stays in its queue.
-
-        A batch of a lane, which an old mapping may still deliver after a change of engine, is handled as it is.
-
-        Raises:
-            ConfigurationError: the batch is of a lane that is not in this version, and stays in its queue.
-        """
-        queue, records = read_batch(event)
-        if self._deployment.is_bell(queue):
-            return response_for(self._answer(records, context))
-        try:
-            lane = self._deployment.lane_of_queue(queue)
-        except ConfigurationError:
-            telemetry, highest = self._services.looking.telemetry, self._lanes[0].name
-            report.unknown_lane(telemetry, queue, records, lane=highest, context=context)
-            # An answer may delete the batch: see `lanes.consumer.engines.mapped`.
-            raise
-        with self._slot(context, self._lanes) as slot:
-            outcomes = slot.handle(lane, records, turn=partial(PullTurn, is_mapped=True))
-            slot.leave()
-        return response_for(outcomes.kept)
-
-    def work(self, context: Any, *, slot: int) -> float:
-        """Serve the lanes as a slot that no ring started; return the seconds until it should do so again."""
-        lanes = self._lanes_of(slot)
-        with self._slot(context, lanes) as held:
-            held.stay.returns_in(STAYS_FOR)
-            held.work()
-        if held.has_worked:
-            return 0.0
-        if {lane.name for lane in lanes} <= {*held.looks.failed, *self._services.paused.lanes()}:
-            return ASKS_AGAIN
-        # No time for a poll: the lanes are asked again after less than one.
-        return POLL / 4 if held.time.is_over else 0.0
-
-    def _answer(self, rings: Sequence[RawRecord], context: Any) -> Sequence[RawRecord]:
-        """Serve the lanes; return the rings that stay in the queue."""
-        ring, bell = rings[0], self._services.bell
-        is_heartbeat = ring.group == HEARTBEAT
-        # One that returned is what a slot left behind that died or ran out of time: there is work, or soon will be.
-        is_stale = ring.receive_count == 1 and ring.sent_at + STALE < self._empty_at
-        number = slot_of(ring.group)
-        lanes = self._lanes_of(number)
-        is_rung = self._was_cut_off or not (is_heartbeat or is_stale)
-        rung = stay_for(ring.deduplication_id, sent_at=ring.sent_at) if is_rung else None
-        with self._slot(context, lanes, number=number or 0, rung=rung, is_patrol=is_heartbeat) as slot:
-            slot.work()
-            self._was_cut_off = slot.time.is_over and slot.has_worked
-            serves_all = len(lanes) == len(self._lanes)
-            if slot.has_waited and serves_all:
-                self._empty_at = self._clock()
-            if is_heartbeat and not serves_all:
-                slot.waker.ring_first()
-            if bell is None or (seconds := self._returns_after(ring, slot)) is None:
-                return rings[1:]
-            back = partial(bell.return_after, ring.receipt_handle, seconds)
-            report.tried(self._services.looking.telemetry, Event.BELL_NOT_RETURNED, back)
-            return rings
-
-    def _returns_after(self, ring: RawRecord, slot: Slot) -> int | None:
-        """Return the seconds after which a ring comes back; None if it has done its work."""
-        if slot.time.is_over and slot.has_worked:
-            return 0
-        if slot.time.is_over and ring.receive_count == 1:
-            # The function's timeout is too short for this slot to stay until the ring's second is over.
-            return math.ceil(COALESCING + MARGIN)
-        if slot.looks.failed:
-            return ASKS_AGAIN
-        is_alive = ring.group == HEARTBEAT and self._clock() - ring.sent_at < HEARTBEAT_LIFE
-        return RETURN_EVERY if is_alive else None
-
-    def _lanes_of(self, number: int | None) -> Sequence[Lane]:
-        """Return the lanes that a slot serves: one with a lower `maximum_concurrency` is left to the first slots."""
-        slots, first = self._consumer.reserved_concurrency, math.inf if number is None else number
-        return [
-            one for one in self._lanes if one.maximum_concurrency >= slots or first < one.maximum_concurrency
-        ]
-
-    def _slot(
-        self,
-        context: Any,
-        lanes: Sequence[Lane],
-        *,
-        number: int = 0,
-        rung: float | None = 0.0,
-        is_patrol: bool = False,
-    ) -> Slot:
-        timeout = self._consumer.function_timeout.total_seconds()
-        invocation = Invocation.of(context, timeout=timeout, monotonic=self._monotonic)
-        return Slot(
-            self._services,
-            number=number,
-            lanes=lanes,
-            invocation=invocation,
-            turn=PullTurn,
-            rung=rung,
-            is_patrol=is_patrol,
-        )
-
-
-class PullTurn:
+class SlotTurn:
     """
     One batch's turn with a slot.
 
@@ -395,3 +255,42 @@ class PullTurn:
         if rate is not None:
             rate.start()
         return True
+
+
+def pause_crashed(batch: Batch, outcomes: Outcomes, *, max_attempts: int, delays: Delays) -> None:
+    """Return the records whose last attempt killed its process, unless that was the last one."""
+    for record in batch.records:
+        entry = outcomes.entries[record.message_id]
+        is_last = bool(entry.given_up) or entry.attempts >= max_attempts
+        if entry.ending is Ending.STARTED and not is_last and outcomes.behind(record) is None:
+            delay = delays.after_failure(batch.lane, attempt=entry.attempts)
+            crashed = dataclasses.replace(entry, ending=Ending.CRASHED)
+            outcomes.set(record, Outcome(entry=crashed, delay=delay, reason=Reason.CRASHED))
+
+
+def to_try_alone(batch: Batch, outcomes: Outcomes) -> RawRecord | None:
+    """Return the first record that has had its pause, if it is the first of its group."""
+    groups: set[str] = set()
+    for record in batch.records:
+        if record.group not in groups and outcomes.entries[record.message_id].ending is Ending.CRASHED:
+            return record
+        groups.add(record.group)
+    return None
+
+
+def keep_others(batch: Batch, outcomes: Outcomes, alone: RawRecord) -> None:
+    """Return all records of other groups at once."""
+    if others := [record for record in batch.records if record.group != alone.group]:
+        outcomes.keep(others, Outcome(delay=shortest_delay(others), reason=Reason.ASIDE))
+
+
+def keep_crashed(batch: Batch, outcomes: Outcomes) -> None:
+    """Return the records that have had their pause for the next invocation, which comes at once."""
+    for record in batch.records:
+        if outcomes.entries[record.message_id].ending is Ending.CRASHED:
+            outcomes.keep([record], Outcome(delay=shortest_delay([record]), reason=Reason.TIME))
+
+
+def is_suspect(entry: Entry) -> bool:
+    """Whether a record may have killed its process in an attempt that nothing announced, and was not tried since."""
+    return entry.suspect and entry.attempts == 0
