@@ -89,12 +89,12 @@ class Corridor:
             # Before an override may move it, or a handler run it again: only a call after it was refused.
             entry = outcomes.entries[record.message_id]
             if entry.end:
-                self._conclude(batch.lane, outcomes, record, Outcome(ending=Ending.DONE, end=entry.end))
+                self._conclude(batch, outcomes, record, Outcome(ending=Ending.DONE, end=entry.end))
             elif entry.ending is Ending.DONE:
                 outcomes.set(record, self.attempts.skipped(batch.lane, record))
             # Before effects, runs and overlaps: a sender to this lane alone must not reach those of others.
             elif refused := self.attempts.not_taken(batch.lane, record, entry):
-                self._conclude(batch.lane, outcomes, record, refused)
+                self._conclude(batch, outcomes, record, refused)
         if interceptions:
             self._admit_all(batch, outcomes, interceptions)
         while rest := outcomes.undecided:
