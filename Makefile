@@ -16,7 +16,7 @@ export PYTHON
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo local cdk synth test test-deep nightly screenshots bench check docs format lock clean
+.PHONY: help setup demo local cdk synth test test-deep nightly screenshots check docs format lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,9 +46,6 @@ test-deep: $(STAMP) ## Run the long searches and whole runs, which guard the tes
 
 nightly: $(STAMP) ## Run the longest searches and floods, and compare the pictures in the docs
 	$(PYTEST) -m nightly $(ARGS)
-
-bench: $(STAMP) ## Run all benchmarks into build/bench and docs/benchmarks.md (ARGS="--quick")
-	python -m benchmarks.all $(ARGS)
 
 screenshots: $(STAMP) ## Renew the screenshots in the docs
 	python -m pytest tests/ui/test_screenshots.py --renew-screenshots $(ARGS)

@@ -1,291 +1,253 @@
 """
-The wait of the top lane, and its price in slot time, calls and dollars: `python -m benchmarks.wait --json`.
+The wait of the top lane, the work done below it, and the price: `python -m benchmarks.wait`.
 
-Bursts at the top and a trickle below them, over a constant backlog of 1,000 messages, at 1, 3 and 10 slots, compared
-with an ideal scheduler without latency or calls, the plain pattern with batches of 1, 2, 5 and 10, no priority, and the
-same bursts over an empty backlog. A wait ends with the first start of the handler. Each figure is the worst case;
-`p99_over_plain` is against the best batch size.
+The deployed consumer in virtual time under the loads of `benchmarks.loads`, with each engine, beside the plain pattern
+with the best of its batch sizes, no priority, and an ideal scheduler without latency and calls. A wait ends with the
+first start of the handler; a message without one counts with the whole time. Each row is the worst of the seeds.
 
-The first seed also runs over backlogs of 10 and 100,000: `deep_over_shallow_p50` compares these two, and
-`p99_over_plain_any_depth` is the longest p99 of all depths over that of the plain pattern at 1,000.
-`one_queue_deep_over_shallow_p50` is a control: all messages in one queue of the ideal scheduler, over 1,000 and 10.
+`work` is the time in handlers over that without priority, `$` the price of a million messages over that of the plain
+pattern, as `simulator.outcome` counts it, `requests` those of function and mappings for each message.
 
-Slot time: the share in handlers while messages wait, over that without priority, in mixes that leave slots idle
-elsewhere: bursts at the top that make all lower lanes yield, hundreds of groups below, one strictly ordered group
-below, and a message at the top that fails repeatedly with others behind it.
-
-Price: calls and dollars of a million messages. Calls are those of the function; requests also count receives and
-deletions of the mappings, rings of the bell, and invocations. Dollars cover all of these, the function's time and the
-table's units, at the prices of `simulator/prices.toml`; the producers' other requests, empty polls of mappings and logs
-are left out. `dollars_over_plain` is against the cheapest batch size.
+    python -m benchmarks.wait --load fives,Pareto --arrivals 1,5 --slots 3,10 --engine pull --seeds 3
 """
 
 from __future__ import annotations
 
-import dataclasses
-import sys
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+import argparse
+import time
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from benchmarks import calls, idle
-from benchmarks.patterns import PATTERNS, PLAIN_BATCHES, Compared, require_saturated
-from benchmarks.report import Findings, Table, run_engine
-from benchmarks.scenarios import Load, ideal, simulate
-from benchmarks.targets import TARGETS, label_of
+from benchmarks.figures import ENGINES, Figure, Row, least, most, show, worst
+from benchmarks.loads import LOADS, Load, put
+from lanes.config import LanesConfig
 from lanes.metrics import percentile
-from simulator.parameters import Unknowns
-from simulator.simulated_lanes import Pattern
+from simulator.ideal import IdealLanes
+from simulator.outcome import queue_requests, use_of
+from simulator.parameters import Unknowns, all_variants
+from simulator.plots import draw_spans, write
+from simulator.prices import read_prices
+from simulator.simulated_lanes import Pattern, SimulatedLanes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping
 
-    from lanes.config import EngineName
-    from simulator.ideal import IdealLanes
-    from simulator.simulated_lanes import SimulatedLanes
+PLAIN_BATCHES = (1, 2, 5, 10)
+"""Batch sizes of the plain pattern, which was published with one; each figure is over that with the best p99."""
 
-DEPTH = 1_000
-SHALLOW, DEEP = 10, 100_000
-SECONDS = {1: 900.0, 3: 400.0, 10: 150.0}
-"""Virtual seconds by slots, for a similar number of messages."""
+AS_GIVEN = "as given"
+RANGE = (
+    AS_GIVEN,
+    "backoff up to 10 s",
+    "throttled batches dropped",
+    "returned groups at the back",
+    "dropped, groups at the back",
+    "throttles shrink concurrency",
+    "short polls miss 1 in 10",
+    "short polls miss 1 in 3",
+    "receives of 25 ms",
+)
+"""The undocumented behaviour with the largest effects; the others of `simulator.parameters` change figures by less."""
 
-RANGE_SCALE = 0.4
-"""Share of that time for each undocumented behaviour."""
+SATURATED = 0.9
+"""Share of the slots' time that the run without priority must have used, or nothing waited."""
 
-QUICK_SCALE = 0.1
+MILLION = 1_000_000
+TWICE, BETWEEN, AT_ENDS = 2, 1.2, 1.0
+"""
+Goal over the plain pattern: at one slot, and from twice as many slots as lanes on; and between them, where mappings
+share too few slots to be without throttles.
+"""
+WORK = {"mappings": 0.85, "pull": 0.95}
+DOLLARS = 1.1
+LONGEST = 5.0
+"""Goals: work over none, price over the plain pattern, and seconds of the longest wait beyond the ideal's."""
 
-MIN_DEPTH = 10
-"""Messages per slot that a backlog, received ten at a time, needs to keep all slots busy."""
+
+class Case(NamedTuple):
+    """One run of a load, without its pattern."""
+
+    load: str
+    burst: int
+    slots: int
+    behaviour: str
+    seed: int
+    scale: float
+
+    @property
+    def seconds(self) -> float:
+        """Virtual seconds: as many messages with more slots take less time."""
+        return float(300 * self.scale / self.slots**0.7)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Waits:
-    """Seconds that the top lane waited, and slot seconds of work done."""
+class Found(NamedTuple):
+    """Waits of the top lane in seconds, share of slot time in handlers, dollars of a million, requests of a message."""
 
     p50: float
     p99: float
-    worked: float
+    longest: float
+    work: float
+    dollars: float = 0.0
+    requests: float = 0.0
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Case(Compared[Waits]):
-    """One load; each pattern runs when its figures are asked for."""
-
-    slots: int
-    depth: int = DEPTH
-    scale: float = 1.0
-
-    @property
-    def load(self) -> Load:
-        """The messages."""
-        depth = max(self.depth, MIN_DEPTH * self.slots)
-        return Load(seconds=SECONDS[self.slots] * self.scale, depth=depth, groups=20 * self.slots)
-
-    @cached_property
-    def alone(self) -> Waits:
-        """The same above an empty backlog."""
-        return self._waits(self.load.alone, PATTERNS[self.engine])
-
-    def found(self, pattern: Pattern, *, plain_batch: int = 1) -> Waits:
-        """Run the load with a pattern."""
-        return self._waits(self.load, pattern, plain_batch=plain_batch)
-
-    @cached_property
-    def bound(self) -> Waits:
-        """The ideal scheduler."""
-        return waits_of(ideal(self.load, slots=self.slots, seed=self.seed), seconds=self.load.seconds)
-
-    @cached_property
-    def in_one_queue(self) -> Waits:
-        """The same with one queue for all lanes."""
-        lanes = ideal(self.load, slots=self.slots, seed=self.seed, one_queue=True)
-        return waits_of(lanes, seconds=self.load.seconds)
-
-    @property
-    def over_ideal(self) -> float:
-        """The top lane's p99 over that of the ideal scheduler."""
-        return self.ours.p99 / self.bound.p99
-
-    @property
-    def over_plain(self) -> float:
-        """The top lane's p99 over that of the plain pattern."""
-        return self.ours.p99 / min(plain.p99 for plain in self.plains)
-
-    @property
-    def over_alone(self) -> float:
-        """The top lane's p99 over that above an empty backlog."""
-        return self.ours.p99 / self.alone.p99
-
-    @property
-    def drain(self) -> float:
-        """Time for the same work over that without priority."""
-        return self.none.worked / self.ours.worked
-
-    @property
-    def plain_drain(self) -> float:
-        """The same of the plain pattern."""
-        return self.none.worked / max(plain.worked for plain in self.plains)
-
-    @property
-    def by_pattern(self) -> dict[str, Waits]:
-        """The waits of each pattern by its name."""
-        plains = {f"plain {size}": one for size, one in zip(PLAIN_BATCHES, self.plains, strict=True)}
-        return {"ideal": self.bound, "ours": self.ours, **plains, "none": self.none, "alone": self.alone}
-
-    def figures(self) -> dict[str, dict[str, float]]:
-        """Return wait and share of slot time at work of each pattern."""
-        whole = self.slots * self.load.seconds
-        return {
-            name: {"p50": round(one.p50, 3), "p99": round(one.p99, 3), "work": round(one.worked / whole, 4)}
-            for name, one in self.by_pattern.items()
-        }
-
-    def row(self) -> tuple[Any, ...]:
-        """Return it as a row of a table."""
-        return (
-            f"{self.slots} slots",
-            *(figure for one in self.by_pattern.values() for figure in (one.p50, one.p99)),
-            self.over_ideal,
-            self.over_plain,
-            self.over_alone,
-            self.drain,
-            self.plain_drain,
-        )
-
-    def _waits(self, load: Load, pattern: Pattern, *, plain_batch: int = 1) -> Waits:
-        lanes = simulate(
-            load,
-            slots=self.slots,
-            pattern=pattern,
-            unknowns=self.unknowns,
-            seed=self.seed,
-            plain_batch=plain_batch,
-        )
-        # Some undocumented behaviours add pollers so late that slots stay empty under the same load.
-        if pattern is Pattern.NONE and self.unknowns == Unknowns():
-            require_saturated(lanes, seconds=load.seconds, work=load.work)
-        return waits_of(lanes, seconds=load.seconds)
+@cache
+def found(case: Case, pattern: Pattern | None, plain_batch: int = 1) -> Found:
+    """Run a case with a pattern, or with the ideal scheduler."""
+    load = LOADS[case.load]
+    raw: dict[str, Any] = {"consumer": {"reserved_concurrency": case.slots}}
+    config = LanesConfig.from_dict(raw | ({"lanes": [*load.lanes]} if load.lanes else {}))
+    if pattern is None:
+        ideal = IdealLanes(config)
+        put(load, ideal, burst=case.burst, seconds=case.seconds, seed=case.seed)
+        ideal.run(seconds=case.seconds)
+        return Found(*_waits(ideal, case), work=_work(ideal, case))
+    unknowns = all_variants(Unknowns())[case.behaviour]
+    lanes = SimulatedLanes(
+        config, pattern=pattern, unknowns=unknowns, seed=case.seed, plain_batch=plain_batch
+    )
+    put(load, lanes, burst=case.burst, seconds=case.seconds, seed=case.seed)
+    lanes.run(seconds=case.seconds)
+    handled = max(1, len(lanes.handled))
+    return Found(
+        *_waits(lanes, case),
+        work=_work(lanes, case),
+        dollars=read_prices().cost(use_of(lanes), times=MILLION / handled),
+        requests=(queue_requests(lanes).total() + lanes.function.times.invocations) / handled,
+    )
 
 
-COLUMNS = (
-    "case",
-    *(
-        f"{name} {figure}"
-        for name in ("ideal", "ours", *(f"plain {size}" for size in PLAIN_BATCHES), "none", "alone")
-        for figure in ("p50 s", "p99 s")
-    ),
-    "over ideal",
-    "over plain",
-    "over alone",
-    "drain",
-    "plain drain",
-)
-
-
-def waits_of(lanes: SimulatedLanes | IdealLanes, *, seconds: float) -> Waits:
-    """Return the waits of the top lane; messages that were not handled count with the whole time."""
+def _waits(lanes: SimulatedLanes | IdealLanes, case: Case) -> tuple[float, float, float]:
     top = lanes.config.lanes[0].name
     waits = lanes.handled.waits(top)
-    waits += [seconds] * (lanes.sent_to[top] - len(waits))
-    return Waits(
-        p50=percentile(waits, 0.5),
-        p99=percentile(waits, 0.99),
-        worked=sum(one.finished_at - one.started_at for one in lanes.handled),
+    waits += [case.seconds] * (lanes.sent_to[top] - len(waits))
+    return percentile(waits, 0.5), percentile(waits, 0.99), max(waits, default=0.0)
+
+
+def _work(lanes: SimulatedLanes | IdealLanes, case: Case) -> float:
+    return sum(one.finished_at - one.started_at for one in lanes.handled) / (case.slots * case.seconds)
+
+
+def row_of(case: Case, engine: str) -> Row:
+    """Return the figures of one case with one engine, each with its goal."""
+    load, pull = LOADS[case.load], engine == "pull"
+    ours, ideal, none = found(case, ENGINES[engine]), found(case, None), found(case, Pattern.NONE)
+    plain = min((found(case, Pattern.PLAIN, size) for size in PLAIN_BATCHES), key=lambda one: one.p99)
+    if load.depth and case.behaviour == AS_GIVEN and none.work < SATURATED:
+        raise SystemExit(f"{case}: slots were busy for {none.work:.0%} of the time, so nothing is shown")
+    lanes = len(load.lanes) or 3
+    over_plain = BETWEEN if 1 < case.slots < TWICE * lanes else AT_ENDS
+    waits: Row = {}
+    if ours.p99:
+        waits = {
+            "p50 s": ours.p50,
+            "p99 s": ours.p99,
+            "ideal": ideal.p99,
+            "plain": plain.p99,
+            "none": none.p99,
+            "over ideal": _judged(ours.p99 / ideal.p99, load.over_ideal, pull) if ideal.p99 else None,
+            "beyond s": _judged(ours.p99 - ideal.p99, load.beyond_ideal, pull),
+            "over plain": most(ours.p99 / plain.p99, over_plain),
+            "longest s": most(max(0.0, ours.longest - ideal.longest), LONGEST),
+        }
+    return {
+        "load": case.load,
+        "bursts of": case.burst,
+        "slots": case.slots,
+        "AWS": case.behaviour,
+        "engine": engine,
+        **waits,
+        "work": least(ours.work / none.work, WORK[engine]) if load.depth else None,
+        "plain's": plain.work / none.work if load.depth else None,
+        "$": most(ours.dollars / plain.dollars, DOLLARS),
+        "requests": ours.requests,
+    }
+
+
+def _judged(value: float, goal: float | None, is_judged: bool) -> Figure | float:  # noqa: FBT001 - one question
+    return value if goal is None or not is_judged else most(value, goal)
+
+
+def cases(options: argparse.Namespace) -> Iterator[Case]:
+    """Yield the chosen cases."""
+    for name in options.load:
+        load: Load = LOADS[name]
+        for burst in options.arrivals or load.bursts:
+            for slots in options.slots or load.slots:
+                for behaviour in options.aws:
+                    for seed in range(options.seed, options.seed + options.seeds):
+                        yield Case(name, burst, slots, behaviour, seed, options.scale)
+
+
+def chart(options: argparse.Namespace, engines: list[str]) -> str:
+    """Draw the waits under bursts at 1, 3 and 10 slots, of the first seed."""
+    groups = {}
+    for slots in (1, 3, 10):
+        case = Case("bursts", 20, slots, AS_GIVEN, options.seed, options.scale)
+        rows: dict[str, Pattern | None] = {"ideal": None} | {one: ENGINES[one] for one in reversed(engines)}
+        spans = {name: found(case, pattern) for name, pattern in rows.items()}
+        plains = (found(case, Pattern.PLAIN, size) for size in PLAIN_BATCHES)
+        spans["plain pattern"] = min(plains, key=lambda one: one.p99)
+        spans["no priority"] = found(case, Pattern.NONE)
+        groups[f"{slots} slot{'s' * (slots > 1)}"] = {name: (one.p50, one.p99) for name, one in spans.items()}
+    return draw_spans("HIGH's wait under bursts", groups)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the chosen cases and print the worst of the seeds."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.wait", description="The wait of the top lane, work and price."
     )
 
+    def names(known: Mapping[str, Any]) -> Any:
+        def read(text: str) -> list[str]:
+            wrong = [one for one in text.split(",") if one not in known]
+            if wrong:
+                raise argparse.ArgumentTypeError(f"{wrong} unknown; there are {', '.join(known)}")
+            return text.split(",")
 
-def waits(*, engine: EngineName, quick: bool, seed: int) -> Findings:
-    """Run all cases of waits."""
-    scale = QUICK_SCALE if quick else 1.0
-    cases = [Case(engine=engine, seed=seed, slots=slots, scale=scale) for slots in SECONDS]
-    shallow = [dataclasses.replace(case, depth=SHALLOW) for case in cases]
-    deep = [dataclasses.replace(case, depth=DEPTH if quick else DEEP) for case in cases]
-    over_plain = [
-        max(one.ours.p99 for one in depths) / min(plain.p99 for plain in depths[0].plains)
-        for depths in zip(cases, shallow, deep, strict=True)
-    ]
-    figures = {
-        "p99_over_ideal": round(max(case.over_ideal for case in cases), 3),
-        "drain_over_none": round(max(case.drain for case in cases), 3),
-        "deep_over_shallow_p50": round(_ratio([one.ours for one in deep], [one.ours for one in shallow]), 3),
-        "p99_over_plain": round(max(case.over_plain for case in cases), 3),
-        "p99_over_plain_any_depth": round(max(over_plain), 3),
-        "p99_over_alone": round(max(case.over_alone for case in cases), 3),
-        "plain_drain_over_none": round(max(case.plain_drain for case in cases), 3),
-        "waits": {str(case.slots): case.figures() for case in cases},
-        "one_queue_deep_over_shallow_p50": round(
-            _ratio([case.in_one_queue for case in cases], [one.in_one_queue for one in shallow]), 3
-        ),
-    }
-    title = "the top lane's wait, and time for the same work over that without priority"
-    by_depth = [
-        (f"{one[0].slots} slots", *(figure for case in one for figure in (case.ours.p50, case.ours.p99)))
-        for one in zip(shallow, cases, deep, strict=True)
-    ]
-    heads = [
-        f"{depth:,} {figure}" for depth in (SHALLOW, DEPTH, deep[0].depth) for figure in ("p50 s", "p99 s")
-    ]
-    return Findings(
-        figures=figures,
-        tables=[
-            Table(title=title, columns=COLUMNS, rows=[case.row() for case in cases]),
-            Table(title="ours by the depth of the backlog", columns=("slots", *heads), rows=by_depth),
-        ],
-        conditions={"seconds": SECONDS, "load": dataclasses.asdict(Load(seconds=0.0))},
+        return read
+
+    def numbers(text: str) -> list[int]:
+        return [int(one) for one in text.split(",")]
+
+    parser.add_argument("--load", type=names(LOADS), default=[*LOADS], help=f"of {', '.join(LOADS)}")
+    parser.add_argument(
+        "--arrivals", type=numbers, help="messages that arrive at once in the top lane: 1,5,20"
     )
-
-
-def judge_waits(
-    *, engine: EngineName, quick: bool, seed: int, unknowns: Unknowns | None = None
-) -> dict[str, float]:
-    """Return the figures over the default backlog: at full length, or under one behaviour in shorter runs."""
-    scale = QUICK_SCALE if quick else 1.0 if unknowns is None else RANGE_SCALE
-    cases = [
-        Case(engine=engine, seed=seed, slots=slots, scale=scale, unknowns=unknowns or Unknowns())
-        for slots in (tuple(SECONDS)[:1] if quick else SECONDS)
-    ]
-    found = {
-        "p99_over_ideal": round(max(case.over_ideal for case in cases), 3),
-        "drain_over_none": round(max(case.drain for case in cases), 3),
-    }
-    if "p99_over_plain" in {target.figure for target in TARGETS[label_of("wait", engine)]}:
-        found["p99_over_plain"] = round(max(case.over_plain for case in cases), 3)
-    return found
-
-
-def _ratio(found: Sequence[Waits], others: Sequence[Waits]) -> float:
-    """Return the worst ratio of the medians."""
-    return max(one.p50 / other.p50 for one, other in zip(found, others, strict=True))
-
-
-def measure(*, engine: EngineName, quick: bool, seed: int) -> Findings:
-    """Measure waits, slot time and prices."""
-    parts = {
-        name: part(engine=engine, quick=quick, seed=seed)
-        for name, part in (("waits", waits), ("idle", idle.measure), ("calls", calls.measure))
-    }
-    return Findings(
-        figures={name: value for part in parts.values() for name, value in part.figures.items()},
-        tables=[table for part in parts.values() for table in part.tables],
-        conditions={name: part.conditions for name, part in parts.items()},
+    parser.add_argument("--slots", type=numbers, help="numbers of slots: 1,3,10")
+    parser.add_argument("--engine", type=names(ENGINES), default=[*ENGINES], help=f"of {', '.join(ENGINES)}")
+    parser.add_argument("--seed", type=int, default=1, help="the first seed")
+    parser.add_argument("--seeds", type=int, default=1, help="how many seeds")
+    parser.add_argument("--scale", type=float, default=1.0, help="times the usual virtual time")
+    parser.add_argument(
+        "--aws",
+        type=lambda text: list(RANGE) if text == "all" else text.split("; "),
+        default=[AS_GIVEN],
+        help="undocumented behaviour: all, or names of `simulator.parameters` with '; ' between them",
     )
-
-
-def judge(
-    *, engine: EngineName, quick: bool, seed: int, unknowns: Unknowns | None = None
-) -> dict[str, float]:
-    """Return the figures with a target of all parts."""
-    found: dict[str, float] = {}
-    for part in (judge_waits, idle.judge, calls.judge):
-        found |= part(engine=engine, quick=quick, seed=seed, unknowns=unknowns)
-    return found
+    parser.add_argument(
+        "--worst", action="store_true", help="one row for each load and engine: the worst of its cases"
+    )
+    parser.add_argument("--chart", type=Path, help="draw the waits under bursts into this SVG file")
+    parser.add_argument("--json", action="store_true", help="print the JSON line only")
+    options = parser.parse_args(arguments)
+    began = time.monotonic()
+    rows = [row_of(case, engine) for case in cases(options) for engine in options.engine]
+    by = ["load", "engine"] if options.worst else ["load", "bursts of", "slots", "AWS", "engine"]
+    if options.aws == [AS_GIVEN]:
+        rows = [{column: value for column, value in row.items() if column != "AWS"} for row in rows]
+    elif options.worst:
+        by = [*by, "AWS"]
+    rows = worst(rows, by=by)
+    if options.worst:
+        rows = [{k: v for k, v in row.items() if k not in ("bursts of", "slots")} for row in rows]
+    if options.chart:
+        write(chart(options, options.engine), options.chart)
+    took = round(time.monotonic() - began, 1)
+    show("wait", rows, only_json=options.json, seed=options.seed, seeds=options.seeds, took_s=took)
 
 
 if __name__ == "__main__":
-    sys.exit(
-        run_engine(
-            "wait",
-            measure,
-            judge=judge,
-            about="The wait of the top lane over backlogs, and its price in slot time, calls and dollars.",
-        )
-    )
+    main()

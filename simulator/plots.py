@@ -10,7 +10,7 @@ from lanes.errors import LanesError
 from .comparison import NAMES, by_variant
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from .comparison import Run, Variant
@@ -40,53 +40,62 @@ def write(picture: str, path: Path) -> None:
         raise PlotError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
-def draw_waits(runs: Sequence[Run]) -> str:
-    """
-    Draw the waits of each lane: for each variant a dot at p50 and a bar to p99, on one logarithmic axis.
-
-    Over a range of unknowns the dot is the smallest p50 and the bar ends at the largest p99.
-    """
-    found = by_variant(runs)
-    names = _labels(list(found))
-    lanes = [one.lane for one in runs[0].outcome.lanes]
-    spans = {
-        (lane, variant): (
-            min(run.outcome.lane(lane).p50 for run in mine),
-            max(run.outcome.lane(lane).p99 for run in mine),
-        )
-        for lane in lanes
-        for variant, mine in found.items()
-    }
-    ends = [value for span in spans.values() for value in span]
-    left = max(WAITS_LEFT, LANE_COLUMN + LETTER * max(map(len, names.values())))
+def draw_spans(title: str, groups: Mapping[str, Mapping[str, tuple[float, float]]]) -> str:
+    """Draw groups of waits, each a dot at p50 and a bar to p99 in seconds, on one logarithmic axis."""
+    names = [name for spans in groups.values() for name in spans]
+    ends = [value for spans in groups.values() for span in spans.values() for value in span]
+    left = max(WAITS_LEFT, LANE_COLUMN + LETTER * max(map(len, names)))
     # Charts of several loads have the same axis, as far as they can.
     axis = LogAxis([*USUAL_WAITS, *ends], start=left, end=left + WAITS_WIDTH)
     width = left + WAITS_WIDTH + WAITS_RIGHT
     drawing = Drawing(
         width,
-        title="Waits of the simulated lanes",
+        title=title,
         description=" ".join(
-            f"{lane}, {names[variant]}: p50 {duration(low)}, p99 {duration(high)}."
-            for (lane, variant), (low, high) in spans.items()
+            f"{group}, {name}: p50 {duration(low)}, p99 {duration(high)}."
+            for group, spans in groups.items()
+            for name, (low, high) in spans.items()
         ),
     )
-    bottom = HEAD + (LINE * len(found) + LANE_GAP) * len(lanes)
-    _ticks(drawing, axis, top=HEAD - 8, bottom=bottom)
+    bottom = HEAD + LINE * len(names) + LANE_GAP * len(groups)
+    for tick in axis.ticks:
+        x = axis.place(tick)
+        drawing.line((x, HEAD - 8), (x, bottom), colour=RULE)
+        drawing.text(x, bottom + 18, tick_words(tick), size=12, colour=FAINT, anchor="middle")
     drawing.text(width - MARGIN, HEAD - 16, "p50 to p99", colour=FAINT, size=12, anchor="end")
     drawing.text(MARGIN, HEAD - 16, "wait for a start: dot p50, bar to p99", colour=FAINT, size=12)
-    for number, lane in enumerate(lanes):
-        top = HEAD + (LINE * len(found) + LANE_GAP) * number
+    top = float(HEAD)
+    for number, (group, spans) in enumerate(groups.items()):
         colour = lane_colour(number)
-        drawing.text(MARGIN, top + 17, lane, colour=colour, bold=True)
-        for place, variant in enumerate(found):
-            low, high = spans[lane, variant]
+        drawing.text(MARGIN, top + 17, group, colour=colour, bold=True)
+        for place, (name, (low, high)) in enumerate(spans.items()):
             y = top + LINE * place + LINE / 2
-            words = f"{duration(low)} to {duration(high)}"
-            drawing.text(left - 10, y + 5, names[variant], colour=FAINT, size=12, anchor="end")
+            drawing.text(left - 10, y + 5, name, colour=FAINT, size=12, anchor="end")
             drawing.line((axis.place(low), y), (axis.place(high), y), colour=colour, width=8, opacity=0.45)
             drawing.dot(axis.place(low), y, colour=colour, radius=6)
+            words = f"{duration(low)} to {duration(high)}"
             drawing.text(width - MARGIN, y + 5, words, size=14, anchor="end")
+        top += LINE * len(spans) + LANE_GAP
     return drawing.svg(bottom + FOOT)
+
+
+def draw_waits(runs: Sequence[Run]) -> str:
+    """Draw the waits of each lane by variant; over a range of unknowns the smallest p50 and the largest p99."""
+    found = by_variant(runs)
+    names = _labels(list(found))
+    return draw_spans(
+        "Waits of the simulated lanes",
+        {
+            lane: {
+                names[variant]: (
+                    min(run.outcome.lane(lane).p50 for run in mine),
+                    max(run.outcome.lane(lane).p99 for run in mine),
+                )
+                for variant, mine in found.items()
+            }
+            for lane in (one.lane for one in runs[0].outcome.lanes)
+        },
+    )
 
 
 def _labels(variants: Sequence[Variant]) -> dict[Variant, str]:
@@ -96,10 +105,3 @@ def _labels(variants: Sequence[Variant]) -> dict[Variant, str]:
     if len({one.pattern for one in variants}) == 1:
         return {one: one.settings.description for one in variants}
     return {one: one.name for one in variants}
-
-
-def _ticks(drawing: Drawing, axis: LogAxis, *, top: float, bottom: float) -> None:
-    for tick in axis.ticks:
-        x = axis.place(tick)
-        drawing.line((x, top), (x, bottom), colour=RULE)
-        drawing.text(x, bottom + 18, tick_words(tick), size=12, colour=FAINT, anchor="middle")
