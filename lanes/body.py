@@ -69,49 +69,6 @@ def member_places(text: str) -> dict[str, tuple[int, int]]:
     return places
 
 
-def text_at(body: str, path: str) -> str | None:
-    """
-    Return the text, or the whole number as text, at a place of a JSON body; None if there is none, or an empty one.
-
-    A number is one text in all its forms, such as 7 and 7.0, and a byte order mark in front of the body is passed over.
-
-    Args:
-        body: any text.
-        path: keys of objects and positions in lists, joined by dots. It goes on within a text that is JSON itself, such
-            as the `Message` of a notification of SNS.
-
-    Example:
-        >>> text_at('{"Records": [{"s3": {"bucket": {"name": "letters"}}}]}', "Records.0.s3.bucket.name")
-        'letters'
-    """
-    value: Any = body
-    for key in path.split("."):
-        if isinstance(value, str):
-            try:
-                value = json.loads(value.removeprefix("\ufeff"))
-            except (ValueError, RecursionError):
-                return None
-        if isinstance(value, dict):
-            value = value.get(key)
-        elif isinstance(value, list) and key.isdecimal() and int(key) < len(value):
-            value = value[int(key)]
-        else:
-            return None
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    is_number = isinstance(value, int) and not isinstance(value, bool)
-    return str(value) if is_number or (isinstance(value, str) and value) else None
-
-
-def path_problem(path: str) -> str:
-    """Return why a text is not a path of `text_at`; empty if it is one."""
-    return (
-        ""
-        if all(path.split("."))
-        else f"{path!r} is not a path; give keys joined by dots, such as customer.id"
-    )
-
-
 def _after_space(text: str, place: int) -> int:
     match = SPACE.match(text, place)
     return place if match is None else match.end()

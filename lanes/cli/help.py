@@ -19,10 +19,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "lanes send order.placed '{\"order\": 7}' --group customer-7 --priority HIGH",
         "lanes send --file orders.jsonl --dry-run",
     ),
-    "adopt": (
-        "lanes adopt orders.fifo --to MAIN --dry-run",
-        "lanes adopt orders --to MAIN --group-by customer.id --limit 10",
-    ),
     "pause": ("lanes pause MAIN", "lanes pause MAIN --dry-run"),
     "resume": ("lanes resume MAIN",),
     "prioritize": (

@@ -15,7 +15,6 @@ import typer
 from lanes import __version__
 from lanes.aws.explanation import explained
 from lanes.cli import (
-    adopt,
     bulk,
     config,
     move,
@@ -58,7 +57,6 @@ app.command()(status.status)
 app.command()(status.check)
 app.command()(send.send)
 app.add_typer(dead_letters.app, name="dead-letters")
-app.command()(adopt.adopt)
 app.command()(pause.pause)
 app.command()(pause.resume)
 app.command()(move.prioritize)

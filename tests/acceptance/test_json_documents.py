@@ -34,7 +34,6 @@ DOCUMENTS = {
     ("dead-letters", "delete"): ("MAIN", "--all", "--dry-run"),
     ("dead-letters", "held"): (),
     ("dead-letters", "release"): ("MAIN", "--group", "group-1", "--dry-run"),
-    ("adopt",): ("documented", "--to", "MAIN", "--group", "all", "--yes"),
     ("prioritize",): ("HIGH", "--kind", "none.*", "--dry-run"),
     ("cancel",): ("--kind", "none.*", "--why", "sent twice", "--yes", "--in", "lanes"),
     ("overrides", "list"): (),
@@ -126,8 +125,6 @@ def filled(typed, client, deployment, tmp_path_factory):
     holds.begin(hold)
     holds.arrived("MAIN", "group-1", leader="d")
     typed("cancel", "--kind", "none.*", "--why", "sent twice", "--yes", "--in", "lanes")
-    old = client("sqs").create_queue(QueueName="documented")["QueueUrl"]
-    client("sqs").send_message(QueueUrl=old, MessageBody="one")
     write_log(client("logs"))
     ended = DynamoDBRuns(table=deployment.table, client=client("dynamodb"))
     ended.open_run(Head(name="november", chunks=1))

@@ -45,7 +45,7 @@ def test_a_global_option_may_come_after_the_verb(typed):
             "--slots: 1 problem - consumer: reserved_concurrency is 0; must be at least 1",
         ),
         ("dead-letters redrive MAIN --rate inf", "'inf' is not a rate; give a number from 0 to 1,000,000"),
-        ("adopt orders --to MAIN --rate nan", "'nan' is not a rate; give a number from 0 to 1,000,000"),
+        ("dead-letters redrive MAIN --rate nan", "'nan' is not a rate; give a number from 0 to 1,000,000"),
         ("dead-letters redrive MAIN --rate -1", "'-1' is not a rate; give a number from 0 to 1,000,000"),
         ("dead-letters redrive MAIN --hide ²", "'²' is not a duration"),
         ("--output yaml status", "'--output': Value error, 'yaml' is not one of 'table', 'json'"),

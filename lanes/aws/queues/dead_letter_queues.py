@@ -212,8 +212,7 @@ def _letter(lane: str, message: Any) -> DeadLetteredMessage:
         message_id=message["MessageId"],
         receipt_handle=message["ReceiptHandle"],
         body=message["Body"],
-        # A standard queue, from which messages are adopted, has groups only where its senders give them.
-        group=system.get("MessageGroupId", ""),
+        group=system["MessageGroupId"],
         sent_at=int(system["SentTimestamp"]) / 1000,
         receive_count=int(system["ApproximateReceiveCount"]),
         attributes=attributes,

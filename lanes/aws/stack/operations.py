@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.aws.cloudwatch.figures import CloudWatchFigures
 from lanes.aws.cloudwatch.logs import LogCalls
-from lanes.aws.queues.adopted_queue import AdoptedQueueCalls, find_source
 from lanes.aws.queues.bell import sender_bell
 from lanes.aws.queues.dead_letter_queues import DeadLetterQueueCalls
 from lanes.aws.queues.depths import Depths
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 
     from lanes.aws.clients import Clients
     from lanes.config.deployment import Deployment
-    from lanes.operate.adopt import Adoption, SourceQueue
     from lanes.operate.lanes.deployed import FunctionState
     from lanes.operate.lanes.mappings import Mappings
 
@@ -75,21 +73,6 @@ class Operations:
         """The dead-letter queues."""
         redrives = RedriveRecords(table=self.deployment.table, client=self._dynamodb)
         return DeadLetterQueueCalls(deployment=self.deployment, client=self._sqs, redrives=redrives)
-
-    def source(self, queue: str) -> SourceQueue:
-        """Find a queue that is none of the lanes, by name, URL or ARN; raises the errors of `find_source`."""
-        return find_source(self._sqs, queue, deployment=self.deployment)
-
-    def adopted(self, source: SourceQueue, *, lane: str, adoption: Adoption) -> AdoptedQueueCalls:
-        """Return the calls that move the messages of a queue to a lane."""
-        return AdoptedQueueCalls(
-            source,
-            lane=lane,
-            adoption=adoption,
-            deployment=self.deployment,
-            client=self._sqs,
-            redrives=RedriveRecords(table=self.deployment.table, client=self._dynamodb),
-        )
 
     @cached_property
     def depths(self) -> Depths:

@@ -97,11 +97,9 @@ def copy_wave(
     groups: Groups,
     wave: Sequence[DeadLetteredMessage],
     pace: Callable[[int], None],
-    *,
-    is_ordered: bool = True,
 ) -> tuple[list[DeadLetteredMessage], dict[str, str]]:
     """
-    Copy letters of different groups to the lane; one that is refused stops its group, if that is ordered.
+    Copy letters of different groups to the lane; one that is refused stops its group.
 
     Returns:
         The copied letters, and why others were not copied, by message ID.
@@ -123,7 +121,7 @@ def copy_wave(
             break
         refused = dict(queues.copy(remaining, openings))
         remaining = [letter for letter in remaining if letter.message_id in refused]
-    for letter in remaining if is_ordered else ():
+    for letter in remaining:
         groups[letter.group].stopped = refused[letter.message_id]
     copied = [letter for letter in going if letter not in remaining]
     for letter in copied:
@@ -169,18 +167,15 @@ def end_holds(holds: Holds, groups: Groups, ending: Sequence[Hold]) -> tuple[int
     return len(ended), len(ended) < len(free)
 
 
-def waves(
-    letters: Sequence[DeadLetteredMessage], *, is_ordered: bool = True
-) -> Iterator[list[DeadLetteredMessage]]:
+def waves(letters: Sequence[DeadLetteredMessage]) -> Iterator[list[DeadLetteredMessage]]:
     """
     Split into waves of at most ten with at most one of each group, in the order of each group.
 
-    One of a group in a call: SQS may refuse an entry and accept a later one of its group. The groups of messages that
-    are not `is_ordered` don't matter.
+    One of a group in a call: SQS may refuse an entry and accept a later one of its group.
     """
     groups: dict[str, list[DeadLetteredMessage]] = defaultdict(list)
     for letter in letters:
-        groups[letter.group if is_ordered else letter.message_id].append(letter)
+        groups[letter.group].append(letter)
     for place in range(max(map(len, groups.values()), default=0)):
         row = [group[place] for group in groups.values() if len(group) > place]
         yield from (row[start : start + LARGEST_RECEIVE] for start in range(0, len(row), LARGEST_RECEIVE))

@@ -57,8 +57,6 @@ class Task:
         limit: maximum number; None for no limit.
         rate: maximum number a second; None for no limit.
         hide: visibility timeout of a received dead letter, after which another run can receive it.
-        is_fifo: whether the queue has an order of groups, and delivers no message of a group while another of it is
-            hidden.
 
     """
 
@@ -68,7 +66,6 @@ class Task:
     limit: int | None = None
     rate: float | None = None
     hide: timedelta = HIDE
-    is_fifo: bool = True
 
     def size_after(self, done: int) -> int:
         """Return how many to receive: at most the number that can be settled in half of their visibility timeout."""
@@ -201,7 +198,7 @@ class DeadLetterRun:
                 self._settle(fresh)
                 quiet, quiet_since, is_last = 0, self._clock(), False
                 continue
-            if self._task.is_fifo and self._loosened():
+            if self._loosened():
                 continue
             # Counted after the receive: the next receive finds dead letters that became visible in between.
             depth = self._depth()
@@ -232,7 +229,7 @@ class DeadLetterRun:
         self.progress.kept += len(letters) - len(wanted)
         phases.announce(self._holds, groups, wanted)
         ready: list[DeadLetteredMessage] = []
-        for wave in phases.waves(wanted, is_ordered=task.is_fifo):
+        for wave in phases.waves(wanted):
             ready += self._moved(wave)
             if len(ready) >= LARGEST_RECEIVE:
                 self._delete(ready)
@@ -243,9 +240,7 @@ class DeadLetterRun:
         if not self._task.copies:
             self._pace(len(wave))
             return wave
-        copied, failed = phases.copy_wave(
-            self._queues, self._groups, wave, self._pace, is_ordered=self._task.is_fifo
-        )
+        copied, failed = phases.copy_wave(self._queues, self._groups, wave, self._pace)
         self.progress.failed |= failed
         return copied
 

@@ -118,7 +118,7 @@ def foreign_mapping_problems(deployment: Deployment, mappings: Sequence[LaneMapp
         if _is_of_queue(mapping):
             text += ", and SQS moves a message to that queue's dead-letter queue after its last receive"
             advice += (
-                "; to have its messages handled, make it a lane or use `lanes adopt`: docs/how-to/adopt.md"
+                "; to have its messages handled, make it a lane or move them to one: docs/how-to/adopt.md"
             )
         problems.append(Problem("foreign_mapping", text, advice))
     return problems

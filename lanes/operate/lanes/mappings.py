@@ -63,7 +63,7 @@ class QueueMappings(Protocol):
     """Reads mappings; every method raises `AwsError`."""
 
     def others(self, lane: str) -> Sequence[LaneMapping]:
-        """Return the mappings of other functions on a lane's queue: none, but while you adopt an existing queue."""
+        """Return the mappings of other functions on a lane's queue: none, unless an existing queue is a lane."""
 
     def of_bell(self) -> Sequence[LaneMapping]:
         """Return the mappings on the bell: one in the pull engine, unless something is wrong."""

@@ -312,7 +312,7 @@ def test_an_existing_queue_that_cannot_be_a_lane_is_found(attributes, code, text
 
 
 def test_a_disabled_mapping_of_the_older_function_is_a_note():
-    """It takes nothing, and is the way back of whoever adopts the lanes."""
+    """It takes nothing, and is the way back to it."""
     deployed = Deployed()
     deployed.of_others = [dataclasses.replace(MAPPING, uuid="7", function_arn="older", state="Disabled")]
 
