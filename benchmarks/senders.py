@@ -10,12 +10,15 @@ import boto3
 import pyarrow as pa
 from botocore.exceptions import ClientError
 
+from lanes.aws.clients import Clients
+from lanes.aws.queues.batch_calls import open_calls
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
-from spark_jobs.files import FileTask
-from spark_jobs.options import WriterOptions
-from spark_jobs.plan import WritePlan
 from spark_jobs.rows.arrow import rows_of_batches
+from spark_jobs.rows.reader import RowReader
+from spark_jobs.sending.pace import SendPace
+from spark_jobs.sending.task import SendingTask
+from spark_jobs.sending.window import CONCURRENCY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -29,25 +32,27 @@ LANES = {"lanes": [{"name": "HIGH", "threshold": 50}, {"name": "MEDIUM", "thresh
 BATCH_ROWS = 10_000
 
 
-def deployment_document() -> str:
+def deployment() -> Deployment:
     """Describe lanes with one queue."""
     config = LanesConfig.from_dict(LANES)
     queues = {lane.name: LaneQueues(url=QUEUE_URL, dead_letter_url=QUEUE_URL) for lane in config.lanes}
-    return Deployment(config=config, queues=queues, table="ledger").to_json()
+    return Deployment(config=config, queues=queues, table="ledger")
 
 
 def lanes_writer(batches: Iterable[pa.RecordBatch], endpoint_url: str) -> int:
-    """Send through the writer of `format("lanes")`, with its defaults, and give the number of messages."""
-    options = {
-        "deployment": deployment_document(),
-        "region": REGION,
-        "endpointUrl": endpoint_url,
-        "kind": "customer.loyalty_tier",
-    }
-    read = WriterOptions.from_options(options)
-    assert read.deployment is not None  # noqa: S101 - set above
-    plan = WritePlan(options=read, deployment=read.deployment)
-    return plan.write(rows_of_batches(iter(batches)), FileTask()).lanes.total()
+    """Send as a task of the writer does, with its defaults, and give the number of messages."""
+    clients = Clients(region=REGION, endpoint_url=endpoint_url)
+    calls = open_calls(clients, concurrency=CONCURRENCY, deployment=deployment())
+    task = SendingTask(
+        partition=0,
+        reader=RowReader(kind="customer.loyalty_tier", priority=-100),
+        deployment=deployment(),
+        calls=calls,
+        pace=SendPace(),
+    )
+    sent = task.send(rows_of_batches(iter(batches))).lanes.total()
+    calls.close()
+    return sent
 
 
 def boto3_batch(batches: Iterable[pa.RecordBatch], endpoint_url: str) -> int:

@@ -19,9 +19,6 @@ from .order import OrderKey, order_keys
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-MERGE = "merge"
-# Reading the ids of so many rows takes a task half a minute.
-ROWS_PER_PART = 10_000_000
 RENAMED = {"runId": "run", "manifestPath": "manifest"}
 # Options of the writer by argument. A job sorts its rows and counts its messages itself.
 OPTIONS = {
@@ -42,12 +39,11 @@ NAMED = re.compile(
 
 def add_writer_arguments(arguments: argparse.ArgumentParser) -> None:
     """Add the arguments for lanes, flow, reruns and Spark."""
-    _add_source(arguments)
-    _add_lanes(arguments)
-    flow = _add_flow(arguments)
-    flow.add_argument(
-        "--max-tasks", metavar="N", help="tasks that share both limits (default: from Spark's settings)"
+    arguments.add_argument(
+        "--source", help="CloudEvents source of the messages, a part of their identity (default spark)"
     )
+    _add_lanes(arguments)
+    _add_flow(arguments)
     _add_reruns(arguments)
     _add_following(arguments)
     _add_spark(arguments)
@@ -65,21 +61,6 @@ def _add_lanes(arguments: argparse.ArgumentParser) -> None:
     lanes.add_argument("--endpoint-url", metavar="URL", help="endpoint of AWS, if it is local")
 
 
-def _add_source(arguments: argparse.ArgumentParser) -> None:
-    arguments.add_argument(
-        "--source", help="CloudEvents source of the messages, a part of their identity (default spark)"
-    )
-
-
-def _add_repeated_ids(arguments: argparse.ArgumentParser) -> None:
-    arguments.add_argument(
-        "--repeated-ids",
-        choices=["fail", MERGE],
-        default="fail",
-        help="fail if two rows have one id (default), or send one of them",
-    )
-
-
 def _add_parts(arguments: argparse.ArgumentParser) -> None:
     parts = arguments.add_argument_group("parts of a large table")
     parts.add_argument(
@@ -87,22 +68,9 @@ def _add_parts(arguments: argparse.ArgumentParser) -> None:
         metavar="COLUMN",
         help="send the table in parts, by ranges of this column or expression; a rerun goes on with the next part",
     )
-    parts.add_argument(
-        "--rows-per-part",
-        type=_positive,
-        default=ROWS_PER_PART,
-        metavar="N",
-        help=f"approximate number of rows of a part (default {ROWS_PER_PART})",
-    )
 
 
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
-    return int(text)
-
-
-def _add_flow(arguments: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+def _add_flow(arguments: argparse.ArgumentParser) -> None:
     flow = arguments.add_argument_group("flow")
     flow.add_argument("--shards", metavar="N", help="spread rows without a group over N groups")
     flow.add_argument(
@@ -110,10 +78,8 @@ def _add_flow(arguments: argparse.ArgumentParser) -> argparse._ArgumentGroup:
         choices=["group", "none"],
         help="keep the order within a group, or not (default group)",
     )
-    flow.add_argument("--concurrency", metavar="N", help="calls in flight of each task (default 8)")
     flow.add_argument("--max-send-rate", metavar="R", help="maximum messages a second of the whole job")
     flow.add_argument("--max-backlog", metavar="N", help="pause while more messages wait in a lane")
-    return flow
 
 
 def _add_reruns(arguments: argparse.ArgumentParser) -> None:
@@ -219,15 +185,6 @@ def expected(arguments: argparse.Namespace, messages: int) -> dict[str, str]:
     return {} if arguments.follow is None else {"expected": str(max(1, messages))}
 
 
-def repeated_ids(identity: str | None, *, rows: int, messages: int) -> ConfigurationError:
-    """Give the error for an id that rows share."""
-    problem = (
-        f"--id {identity} repeats: {rows:,} rows have {messages:,} ids, and rows with one id are one message. Name "
-        f"what identifies a row, or send one row for each id: --repeated-ids {MERGE}"
-    )
-    return ConfigurationError([problem], source="table to send")
-
-
 def enqueue_parser() -> argparse.ArgumentParser:
     """Describe the arguments of `enqueue`."""
     arguments = argparse.ArgumentParser(
@@ -237,7 +194,9 @@ def enqueue_parser() -> argparse.ArgumentParser:
     source.add_argument("--table", metavar="PATH", help="path of the table, or its name with --format table")
     source.add_argument("--sql", metavar="QUERY", help="query to send instead of a table")
     arguments.add_argument(
-        "--format", default="parquet", help="parquet (default), csv, json, table, delta, iceberg, ..."
+        "--format",
+        default="parquet",
+        help="parquet (default), csv, json (one object on each line), table, delta, iceberg, ...",
     )
     arguments.add_argument(
         "--view",
@@ -259,7 +218,9 @@ def enqueue_parser() -> argparse.ArgumentParser:
         "--select", default="*", metavar="COLUMNS", help="columns that become data (default *)"
     )
     arguments.add_argument("--kind", required=True, help="kind of the messages")
-    arguments.add_argument("--group-by", metavar="COLUMN", help="column or expression of the group")
+    arguments.add_argument(
+        "--group-by", metavar="COLUMN", help="column or expression of the group, of JSON its path"
+    )
     arguments.add_argument(
         "--order-by",
         type=order,
@@ -270,12 +231,19 @@ def enqueue_parser() -> argparse.ArgumentParser:
     arguments.add_argument(
         "--schema", metavar="DDL", help="columns and types of files, such as 'id STRING, n INT'"
     )
-    _add_repeated_ids(arguments)
     arguments.add_argument(
-        "--id", metavar="COLUMN", help="column or expression of the id (default: derived from all data)"
+        "--id",
+        metavar="COLUMN",
+        help="column or expression of the id, of JSON its path (default: derived from all data)",
+    )
+    arguments.add_argument(
+        "--equal-rows",
+        choices=["fail", "one", "each"],
+        default="fail",
+        help="of rows that are one message, since they are equal or share an id: fail (default), send one, or without "
+        "--id each",
     )
     arguments.add_argument("--priority", default="BULK", help="a name or a number (default BULK)")
-    arguments.add_argument("--limit", type=int, metavar="N", help="send at most N rows")
     _add_parts(arguments)
     arguments.add_argument("--dry-run", action="store_true", help="send nothing and describe the run")
     arguments.add_argument("--run", metavar="NAME", help="name of the run in the manifest")
@@ -311,38 +279,6 @@ def loyalty_parser() -> argparse.ArgumentParser:
         "--flaky", type=int, default=0, metavar="N", help="number of messages that fail once"
     )
     add_writer_arguments(arguments)
-    return arguments
-
-
-def file_parser() -> argparse.ArgumentParser:
-    """Describe the arguments of `lanes bulk send`, which needs no Spark."""
-    arguments = argparse.ArgumentParser(
-        prog="lanes bulk send",
-        description="Send each row of a file as a message, with the ids, manifest and limits of the Spark jobs.",
-    )
-    arguments.add_argument(
-        "file", metavar="FILE", help="a file of Parquet, CSV or JSON Lines, or a folder of Parquet"
-    )
-    arguments.add_argument(
-        "--format", choices=["parquet", "csv", "jsonl"], help="format of the file (default: by its name)"
-    )
-    arguments.add_argument("--kind", required=True, help="kind of the messages")
-    arguments.add_argument("--id", metavar="COLUMN", help="column of the id (default: derived from all data)")
-    _add_repeated_ids(arguments)
-    arguments.add_argument("--group", metavar="COLUMN", help="column of the group")
-    arguments.add_argument(
-        "--select", metavar="COLUMNS", help="columns that become data, with commas (default: all)"
-    )
-    arguments.add_argument("--priority", default="BULK", help="a name or a number (default BULK)")
-    arguments.add_argument("--dry-run", action="store_true", help="make each message and send none")
-    # The copy of a pipe.
-    arguments.set_defaults(path=None)
-    arguments.add_argument("--run", metavar="NAME", help="name of the run in the manifest")
-    _add_source(arguments)
-    _add_lanes(arguments)
-    _add_flow(arguments)
-    _add_reruns(arguments)
-    _add_following(arguments)
     return arguments
 
 

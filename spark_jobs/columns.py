@@ -25,6 +25,8 @@ COLUMNS = {
     "traceparent": (TEXTS, "a string"),
     "resend_of": (TEXTS, "a string"),
 }
+# Why a line of a file can't be sent, and the number of a row among its equals.
+OF_JOBS = {"refused": (TEXTS, "a string"), "occurrence": (WHOLE_NUMBERS, "a whole number")}
 PLAIN = (
     *TEXTS,
     *WHOLE_NUMBERS,
@@ -65,11 +67,11 @@ def check_columns(schema: types.StructType, *, kind: str | None, order_by: Seque
 
 
 def _column_problems(field: types.StructField) -> Iterator[str]:
-    if field.name not in COLUMNS:
+    if field.name not in COLUMNS | OF_JOBS:
         hint = nearest(field.name, COLUMNS)
         yield f"unknown column {field.name!r}{hint} (put the fields of your handler into data)"
         return
-    allowed, needed = COLUMNS[field.name]
+    allowed, needed = (COLUMNS | OF_JOBS)[field.name]
     if not isinstance(field.dataType, allowed):
         yield f"column {field.name!r} is {field.dataType.simpleString()}; {needed} is needed"
     elif field.name == "data":

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import types
 
-from .arguments import MERGE, repeated_ids
+from lanes.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+ONE, EACH = "one", "each"
+MAX_QUOTED = 200
 # Every digit of a time, and fields that are null: rows that differ have other texts, the same in each session.
 EXACT = {
     "timeZone": "UTC",
@@ -19,8 +21,6 @@ EXACT = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
-# A row with an empty id gets a derived one, as a row without one does.
-GIVEN_ID = "nullif(id, '')"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,13 +31,11 @@ class Contents:
     Attributes:
         rows: Number of rows.
         messages: Number of messages that they become.
-        repeated_ids: Number of rows with an id that another row has.
         checksum: Of all rows, in any order.
     """
 
     rows: int
     messages: int
-    repeated_ids: int
     checksum: str
 
     @property
@@ -50,46 +48,77 @@ class Contents:
         """Count the rows of a table with columns of `LanesDataSource`, in one pass."""
         from pyspark.sql import functions as f
 
-        text = f.to_json(_data(messages), EXACT)
-        hashed = f.xxhash64(text, *_columns(messages, "id", "group")).cast("decimal(38,0)")
+        data = f.col("data")
+        is_text = isinstance(messages.schema["data"].dataType, types.StringType)
+        hashed = f.xxhash64(
+            data if is_text else f.to_json(_data(messages), EXACT), *_columns(messages, "id", "group")
+        )
         groups = (
-            messages.select(*_keys(messages), hashed.alias("hash"))
+            messages.select(*_keys(messages), hashed.cast("decimal(38,0)").alias("hash"))
             .groupBy("key_id", "key_rest")
             .agg(f.count(f.lit(1)).alias("rows"), f.sum("hash").alias("hash"))
         )
-        repeated = f.when(f.col("key_id").isNotNull(), f.col("rows") - 1).otherwise(0)
-        rows, distinct, repeats, checksum = groups.agg(
-            f.sum("rows"), f.count(f.lit(1)), f.sum(repeated), f.sum("hash")
-        ).collect()[0]
-        return cls(
-            rows=rows or 0,
-            messages=distinct,
-            repeated_ids=int(repeats or 0),
-            checksum=str(int(checksum or 0)),
-        )
-
-    def check(self, *, identity: str | None, repeated: str) -> None:
-        """
-        Refuse ids that repeat, unless they are to be merged.
-
-        Raises:
-            ConfigurationError: Rows share an id.
-        """
-        if self.repeated_ids and repeated != MERGE:
-            raise repeated_ids(identity, rows=self.rows, messages=self.messages)
+        rows, distinct, checksum = groups.agg(f.sum("rows"), f.count(f.lit(1)), f.sum("hash")).collect()[0]
+        return cls(rows=rows or 0, messages=distinct, checksum=str(int(checksum or 0)))
 
 
-def distinct(messages: DataFrame) -> DataFrame:
-    """Give one row for each message."""
+def one_each(messages: DataFrame, contents: Contents, *, identity: str | None, equal_rows: str) -> DataFrame:
+    """
+    Give the rows to send: all if no two are one message, else those that the argument --equal-rows names.
+
+    Args:
+        messages: Columns of `LanesDataSource`, and those of the order.
+        contents: Their counts.
+        identity: The argument --id.
+        equal_rows: `fail`, `one` or `each`.
+
+    Raises:
+        ConfigurationError: Rows are equal, or share an id, and neither way was named.
+    """
+    if not contents.equal_rows:
+        return messages
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
     keyed = messages.select("*", *_keys(messages))
-    return keyed.dropDuplicates(["key_id", "key_rest"]).drop("key_id", "key_rest")
+    if equal_rows == EACH and identity is None:
+        # Which of two equal rows is the first makes no difference but to the order.
+        order = [one for one in messages.columns if one.startswith("order_")] or ["key_rest"]
+        place = f.row_number().over(Window.partitionBy("key_id", "key_rest").orderBy(*order))
+        return keyed.withColumn("occurrence", place).drop("key_id", "key_rest")
+    if equal_rows == ONE:
+        return keyed.dropDuplicates(["key_id", "key_rest"]).drop("key_id", "key_rest")
+    repeated = keyed.groupBy("key_id", "key_rest").agg(
+        f.count(f.lit(1)).alias("rows"), f.first("data").alias("data")
+    )
+    found = repeated.where("rows > 1").orderBy(f.desc("rows")).select("key_id", "rows", "data").first()
+    raise _equal(contents, found, identity)
+
+
+def _equal(contents: Contents, found: Any, identity: str | None) -> ConfigurationError:
+    shared, rows, data = found or (None, 0, None)
+    text = data if isinstance(data, str) else repr(data and data.asDict(recursive=True))
+    example = text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}..."
+    if identity is None:
+        problem = (
+            f"{contents.equal_rows:,} of {contents.rows:,} rows are equal to another one, and equal rows have one "
+            f"derived id; {rows:,} are {example}. Name what identifies a row: --id COLUMN; or say whether you mean one "
+            f"message for all of them or one for each: --equal-rows {ONE}, --equal-rows {EACH}"
+        )
+    else:
+        problem = (
+            f"--id {identity} repeats: {contents.rows:,} rows have {contents.messages:,} ids, and rows with one id are "
+            f"one message; {rows:,} have {shared!r}. Name what identifies a row, or send one row for each id: "
+            f"--equal-rows {ONE}"
+        )
+    return ConfigurationError([problem], source="table to send")
 
 
 def _keys(messages: DataFrame) -> list[Column]:
     """Give the columns that tell messages apart: the id, or without one all that an id is derived from."""
     from pyspark.sql import functions as f
 
-    identity = f.expr(GIVEN_ID) if "id" in messages.columns else f.lit(None).cast("string")
+    identity = f.col("id") if "id" in messages.columns else f.lit(None).cast("string")
     rest = f.struct(_data(messages), *_columns(messages, "group"))
     return [identity.alias("key_id"), f.when(identity.isNull(), rest).alias("key_rest")]
 

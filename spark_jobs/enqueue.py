@@ -21,7 +21,7 @@ from lanes.errors import ConfigurationError, LanesError, MessageError
 from .arguments import enqueue_parser as parser
 from .arguments import expected, in_arguments, writer_options
 from .columns import check_columns
-from .contents import GIVEN_ID, Contents, distinct
+from .contents import EACH, Contents, one_each
 from .failures import report
 from .options import WriterOptions
 from .partitions import map_in_arrow
@@ -30,7 +30,8 @@ from .rows.arrow import rows_of_batches
 from .rows.outgoing import UnreadableRow
 from .rows.reader import RowReader
 from .session import job_session
-from .tables import check_ids, read_table, readable
+from .tables import check_ids, given_options, is_json, read_table, readable
+from .text_files import SOURCE, line_of
 from .writing import write_parts, write_table
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 MAX_LISTED = 10
 ORDER = "order_"
+PLACE = "place"
 NO_ORDER = "none; a table of several files has no order within a group: name one with --order-by"
 LARGEST_BODY_BYTES = 1024 * 1024
 # The maximum size of the envelope around the data, with ids and kinds of usual length.
@@ -52,15 +54,13 @@ def messages_of(table: DataFrame, options: argparse.Namespace) -> DataFrame:
     """Make the columns of the writer from the table, those of the order, `order_0` and so on, and that of ranges."""
     from pyspark.sql import functions as f
 
+    if is_json(options) and options.sql is None:
+        return table
     names = {"id": options.id, "group": options.group_by}
     columns = [_text(table, text).alias(name) for name, text in names.items() if text is not None]
     order = [f.expr(key.expression).alias(f"{ORDER}{place}") for place, key in enumerate(options.order_by)]
     key = [] if options.split_by is None else [f.expr(options.split_by).alias(KEY)]
-    messages = table.select(f.expr(f"struct({options.select})").alias("data"), *columns, *order, *key)
-    if options.limit is not None:
-        # Ordered by id, so that a rerun takes the same rows.
-        messages = (messages.orderBy("id") if options.id is not None else messages).limit(options.limit)
-    return messages
+    return table.select(f.expr(f"struct({options.select})").alias("data"), *columns, *order, *key)
 
 
 def _text(table: DataFrame, expression: str) -> Column:
@@ -95,15 +95,16 @@ def arranged(messages: DataFrame, options: argparse.Namespace) -> DataFrame:
 
 
 def sendable(messages: DataFrame) -> DataFrame:
-    """Drop the columns of order and ranges."""
-    return messages.drop(KEY, *[name for name in messages.columns if name.startswith(ORDER)])
+    """Drop the columns of order, ranges and places."""
+    return messages.drop(KEY, PLACE, *[name for name in messages.columns if name.startswith(ORDER)])
 
 
 def describe(messages: DataFrame, options: argparse.Namespace) -> dict[str, Any]:
     """Describe the run: rows, groups, the largest messages, repeated ids."""
     from pyspark.sql import functions as f
 
-    size = f.octet_length(f.to_json("data")) + ENVELOPE_BYTES
+    text = f.col("data") if is_json(options) else f.to_json("data")
+    size = f.octet_length(text) + ENVELOPE_BYTES
     sized = messages.withColumn("bytes", size).cache()
     names = [name for name in ("id", "group") if name in messages.columns]
     rows, large, total = sized.agg(
@@ -126,9 +127,7 @@ def describe(messages: DataFrame, options: argparse.Namespace) -> dict[str, Any]
             "largest_groups": {row["group"]: row["count"] for row in top},
         }
     if "id" in names:
-        # Neither counts nulls: a row without an id gets a derived one.
-        given = f.expr(GIVEN_ID)
-        description["repeated_ids"] = sized.agg(f.count(given) - f.count_distinct(given)).collect()[0][0]
+        description["repeated_ids"] = sized.agg(f.count("id") - f.count_distinct("id")).collect()[0][0]
     sized.unpersist()
     return description
 
@@ -156,15 +155,43 @@ def _run(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
     WriterOptions.from_options(writer)
     if options.split_by is not None:
         return run_in_parts(table, writer, options)
+    check_lines(spark, table, options)
     contents = Contents.of(messages)
-    contents.check(identity=options.id, repeated=options.repeated_ids)
-    writer |= expected(options, contents.rows - contents.equal_rows)
+    table = one_each(table, contents, identity=options.id, equal_rows=options.equal_rows)
+    sent = contents.rows if options.equal_rows == EACH else contents.messages
+    writer |= expected(options, sent)
     counts = {"rows": contents.rows, "equal_rows": contents.equal_rows}
-    if contents.equal_rows:
-        table = distinct(table)
     purpose = purpose_of(options) | {"contents": counts | {"checksum": contents.checksum}}
     written = write_table(arranged(table, options), writer, purpose=purpose)
     return {"kind": options.kind, **counts, **order_of(options), **written}
+
+
+def check_lines(spark: SparkSession, messages: DataFrame, options: argparse.Namespace) -> None:
+    """
+    Refuse lines that can't be sent, before any is, unless they are to be set aside.
+
+    Raises:
+        ConfigurationError: The first such lines, each with its file and number; or no line has the group or the order.
+    """
+    from pyspark.sql import functions as f
+
+    if PLACE not in messages.columns:
+        return
+    refused = messages.where("refused IS NOT NULL").select("place", "refused")
+    found = [] if options.on_error == "quarantine" else refused.take(MAX_LISTED)
+    problems = [
+        f"{line_of(spark, place, options.table, given_options(options))}: {reason}" for place, reason in found
+    ]
+    if problems:
+        raise ConfigurationError(problems, source=SOURCE)
+    paths = {f"{ORDER}{place}": key.expression for place, key in enumerate(options.order_by)}
+    paths |= {} if options.group_by is None else {"group": options.group_by}
+    if not paths:
+        return
+    lines, *values = messages.agg(f.count(f.lit(1)), *[f.count(name) for name in paths]).collect()[0]
+    missing = [path for path, count in zip(paths.values(), values, strict=True) if lines and not count]
+    if missing:
+        raise ConfigurationError([f"no line has {missing[0]!r}"], source=SOURCE)
 
 
 def run_in_parts(table: DataFrame, writer: dict[str, str], options: argparse.Namespace) -> dict[str, Any]:
@@ -179,18 +206,18 @@ def run_in_parts(table: DataFrame, writer: dict[str, str], options: argparse.Nam
     purpose = purpose_of(options)
     if ranges is None:
         contents = Contents.of(sendable(table))
-        contents.check(identity=options.id, repeated=options.repeated_ids)
+        one_each(table, contents, identity=options.id, equal_rows=options.equal_rows)
         if contents.equal_rows and options.split_by != options.id:
             problem = (
                 f"{contents.equal_rows:,} of {contents.rows:,} rows are the message of another row, which may be in "
                 f"another part; give an --id, and split by it: --split-by {options.id or 'ID'}"
             )
             raise ConfigurationError([problem], source="table to send in parts")
-        ranges = Ranges.make(table, contents, rows_each=options.rows_per_part)
+        ranges = Ranges.make(table, contents)
         purpose["contents"] = {"rows": ranges.rows, "equal_rows": ranges.equal_rows}
     ranges.check(table.schema)
     if ranges.equal_rows:
-        table = distinct(table)
+        table = table.dropDuplicates(["id"])
     writer |= expected(options, ranges.rows - ranges.equal_rows)
     written = write_parts(
         table, writer, ranges, arranged=lambda part: arranged(part, options), purpose=purpose
@@ -201,7 +228,7 @@ def run_in_parts(table: DataFrame, writer: dict[str, str], options: argparse.Nam
 
 def purpose_of(options: argparse.Namespace) -> dict[str, Any]:
     """Give the selection of the job: a run under the same name must have the same."""
-    names = ("table", "sql", "format", "view", "select", "id", "group_by", "limit", "split_by")
+    names = ("table", "sql", "format", "view", "select", "id", "group_by", "split_by", "equal_rows")
     return {name: getattr(options, name) for name in names} | {"order_by": order_by(options)}
 
 
@@ -230,6 +257,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser().error(
             "--order-by is the order within a group: name one with --group-by, without --ordering none"
         )
+    if options.equal_rows == EACH and options.id is not None:
+        parser().error("--equal-rows each derives the ids of equal rows; leave --id out")
     if problem := problem_of_parts(options):
         parser().error(problem)
     try:
@@ -247,8 +276,8 @@ def problem_of_parts(options: argparse.Namespace) -> str:
         return ""
     if options.run is None and not options.dry_run:
         return "--split-by needs --run and --manifest, which know the parts that are complete"
-    if options.limit is not None:
-        return "--split-by sends all rows; leave --limit out"
+    if options.equal_rows == EACH:
+        return "--split-by sends parts, and equal rows may be in several; leave --equal-rows each out"
     first = options.order_by[0] if options.order_by else None
     if first is None or options.split_by == options.group_by:
         return ""

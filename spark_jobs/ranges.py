@@ -36,6 +36,8 @@ TYPES = (
     types.DateType,
 )
 MAX_PARTS = 9_999
+# Reading the ids of so many rows takes a task half a minute.
+ROWS_PER_PART = 10_000_000
 SAMPLED_ROWS = 200
 
 
@@ -63,27 +65,18 @@ class Ranges:
         return cls(**json.loads(storage.read(name))) if name in storage.names(name) else None
 
     @classmethod
-    def make(cls, table: DataFrame, contents: Contents, *, rows_each: int) -> Ranges:
+    def make(cls, table: DataFrame, contents: Contents) -> Ranges:
         """
         Choose the bounds by a sample of the keys.
 
         Args:
             table: The messages with the column of the key.
             contents: Their counts.
-            rows_each: Approximate number of rows of a range.
-
-        Raises:
-            ConfigurationError: There would be too many ranges.
         """
         from pyspark.sql import functions as f
 
-        parts = max(1, -(-contents.rows // rows_each))
-        if parts > MAX_PARTS:
-            needed = -(-contents.rows // MAX_PARTS)
-            raise _problem(
-                f"{contents.rows:,} rows by --rows-per-part {rows_each} are {parts:,} parts; a run has at most "
-                f"{MAX_PARTS:,}: give --rows-per-part {needed} or more"
-            )
+        # Larger parts rather than more of them than a run has.
+        parts = min(MAX_PARTS, max(1, -(-contents.rows // ROWS_PER_PART)))
         keys = table.select(KEY).where(f.col(KEY).isNotNull())
         share = SAMPLED_ROWS * parts / max(contents.rows, 1)
         sample = keys if share >= 1 else keys.sample(share, seed=1)

@@ -71,5 +71,5 @@ def _folders(path: str) -> Iterator[str]:
     # The first part of an address is its bucket, that of a path is empty or a folder.
     for length in range(fixed, 0, -1):
         folder = "/".join(parts[:length])
-        if folder:
+        if folder and not folder.endswith(":"):
             yield f"{scheme}{separator}{folder}"

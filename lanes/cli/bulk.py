@@ -1,10 +1,9 @@
-"""`lanes bulk`: run Spark jobs that send whole tables, on EMR Serverless or on this machine."""
+"""`lanes bulk submit`: run Spark jobs that send whole tables, on EMR Serverless or on this machine."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
-import os
 import signal
 import subprocess
 import sys
@@ -32,11 +31,10 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Send whole tables with Spark jobs.")
 
-RunId = Annotated[str, typer.Argument(metavar="RUN", help="Id of the run, as printed by submit.")]
 PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 LOCAL_MANIFESTS = "build/bulk"
-# A run takes a minute to start and minutes to hours to finish.
-FOLLOW_SECONDS = 5.0
+# A run takes a minute to start and minutes to hours to finish; a look lists the files of its manifest.
+FOLLOW_SECONDS = 10.0
 # AWS counts the timeout in minutes, and takes 0 as the default or as none (API_StartJobRun).
 MIN_TIMEOUT = timedelta(minutes=1)
 PACKAGES = ("lanes_spark", "spark_jobs")
@@ -70,11 +68,11 @@ def submit(  # noqa: PLR0917 - Typer reads options from parameters
     conf: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Give Spark this setting; repeatable.")
     ] = None,
-    *,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait for the end of the run.")] = False,
 ) -> None:
     """
-    Start a job; the arguments after its name are passed to it unchanged. Exit code 3: the run ended without success.
+    Run a job and wait for its end; the arguments after its name are passed to it unchanged.
+
+    Exit code 3: the run ended without success. Ctrl-C leaves it running, and prints how to follow and to cancel it.
 
     With --endpoint before the verb, the same program runs on this machine until it ends.
     """
@@ -103,59 +101,17 @@ def submit(  # noqa: PLR0917 - Typer reads options from parameters
         tags={STACK_TAG: target.stack_name, RUN_TAG: name},
         spark=spark,
     )
-    say(f"started run {name}; follow it with `lanes bulk status {run_id}`")
-    if given.follow:
-        say(f"when the job has ended, wait for the end of its messages with `lanes runs watch {name}`")
-    if wait:
+    say(f"started run {name}: job {run_id} of application {application.application}")
+    try:
         _follow(runs, run_id)
+    except KeyboardInterrupt:
+        job_run = f"--application-id {application.application} --job-run-id {run_id}"
+        say(f"the run goes on; follow it: aws emr-serverless get-job-run {job_run}")
+        say(f"cancel it: aws emr-serverless cancel-job-run {job_run}")
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
+    if given.follow:
+        say(f"wait for the end of its messages with `lanes runs watch {name}`")
     _end(_show(target, runs, run_id))
-
-
-@app.command(context_settings={**PASSED_ON, "help_option_names": []}, add_help_option=False)
-def send(
-    context: typer.Context,
-    file: Annotated[
-        str,
-        typer.Argument(metavar="FILE", help="A file of Parquet, CSV or JSON Lines, or a folder of Parquet."),
-    ],
-) -> None:
-    """
-    Send each row of a file, without Spark; `lanes bulk send FILE --help` lists its options.
-
-    Ids, manifest, limits, quarantine and summary are those of the Spark jobs. A rerun with the same --run sends the
-    remaining rows.
-    """
-    target = target_of(context)
-    raise typer.Exit(send_file([file, *context.args], target))
-
-
-@app.command()
-def status(
-    context: typer.Context,
-    run: RunId,
-    *,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait for the end of the run.")] = False,
-) -> None:
-    """Show the state of a run and the messages it has sent. Exit code 3: the run failed or was cancelled."""
-    target = target_of(context)
-    runs = _runs(target)
-    if wait:
-        _follow(runs, run)
-    _end(_show(target, runs, run))
-
-
-@app.command()
-def cancel(context: typer.Context, run: RunId) -> None:
-    """Cancel a run; its messages stay sent, and a rerun with the same name sends the remaining rows."""
-    target = target_of(context)
-    runs = _runs(target)
-    runs.cancel(run)
-    _show(target, runs, run)
-
-
-def _runs(target: Target) -> BulkRuns:
-    clients = target.clients()
-    return BulkRuns(BulkApplication.of_stack(clients, target.stack_name), clients)
 
 
 def _show(target: Target, runs: BulkRuns, run_id: str) -> BulkRun:
@@ -188,11 +144,15 @@ def _end(run: BulkRun) -> None:
 
 
 def _follow(runs: BulkRuns, run_id: str) -> None:
-    state = None
+    """Wait for the end of a run, and print its state and messages as they change."""
+    said = ""
     while not (run := runs.get(run_id)).is_over:
-        if run.state != state:
-            state = run.state
-            say(f"{run_id} is {state}{f': {run.details}' if run.details else ''}")
+        counts = runs.counts(run)
+        sent = "" if counts is None else f", {counts.sent:,} messages sent"
+        state = f"{run_id} is {run.state}{f': {run.details}' if run.details else ''}{sent}"
+        if state != said:
+            said = state
+            say(state)
         time.sleep(FOLLOW_SECONDS)
 
 
@@ -231,30 +191,6 @@ def job_arguments(job: str, arguments: Sequence[str]) -> argparse.Namespace:
     if problems:
         raise UsageError(problems, source="lanes bulk")
     return parsed
-
-
-def send_file(arguments: Sequence[str], target: Target) -> int:
-    """
-    Send a file in this process and return the exit code.
-
-    Raises:
-        SystemExit: an argument is wrong; the parser has printed the reason.
-    """
-    files = importlib.import_module(f"{_package()}.files")
-    # Before any call.
-    given = files.parser().parse_args(list(arguments))
-    if target.profile:
-        # The clients of tasks read it from the environment.
-        os.environ["AWS_PROFILE"] = target.profile
-    where = [] if given.dry_run or given.stack or given.deployment else _lanes_of(target)
-    code: int = files.main([*arguments, *where])
-    return code
-
-
-def _lanes_of(target: Target) -> list[str]:
-    region = ["--region", target.region] if target.region else []
-    endpoint = ["--endpoint-url", target.endpoint] if target.endpoint else []
-    return ["--stack", target.stack_name, *region, *endpoint]
 
 
 def run_here(job: str, arguments: Sequence[str]) -> int:

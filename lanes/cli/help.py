@@ -81,9 +81,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "bulk submit": (
         "lanes bulk submit enqueue --run spring --table s3://lake/customers --kind customer.remind --id customer_id",
     ),
-    "bulk send": ("lanes bulk send customers.csv --run spring --kind customer.remind --id customer_id",),
-    "bulk status": ("lanes bulk status 00f5p1j9tn8kk009",),
-    "bulk cancel": ("lanes bulk cancel 00f5p1j9tn8kk009",),
     "config show": ("lanes config show --stage prod --file lanes.toml",),
 }
 """Examples by verb; the tests parse each of them."""

@@ -20,14 +20,6 @@ class SentBefore:
     def __init__(self) -> None:
         self._table: sqlite3.Connection | None = None
 
-    def add(self, identity: str) -> bool:
-        """Add an id, and give whether it is new."""
-        if self._table is None:
-            self.add_all([[identity]])
-            return True
-        added = self._table.execute("INSERT OR IGNORE INTO sent VALUES (?)", (_digest(identity),))
-        return added.rowcount == 1
-
     def add_all(self, lists: Iterable[Iterable[str]]) -> None:
         """Add lists of ids."""
         rows = ((_digest(identity),) for identity in chain.from_iterable(lists))

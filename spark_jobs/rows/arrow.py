@@ -21,42 +21,7 @@ SLICE_BYTES = 8 * 1024 * 1024
 BATCH_ROWS = 10_000
 
 
-PLAIN = (
-    pa.types.is_string,
-    pa.types.is_large_string,
-    pa.types.is_integer,
-    pa.types.is_floating,
-    pa.types.is_decimal,
-    pa.types.is_boolean,
-    pa.types.is_date,
-    pa.types.is_timestamp,
-    pa.types.is_null,
-)
 LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
-
-
-def problems_of_columns(fields: Iterable[pa.Field]) -> list[str]:
-    """Name the columns and fields that JSON cannot express; `columns` does so for types of Spark."""
-    return [problem for field in fields for problem in _problems(field.type, field.name)]
-
-
-def _problems(kind: pa.DataType, where: str) -> Iterator[str]:
-    if pa.types.is_struct(kind):
-        names = [field.name for field in kind]
-        if repeated := sorted({name for name in names if names.count(name) > 1}):
-            yield f"{where} has {', '.join(map(repr, repeated))} more than once; a JSON object has each name once"
-        for field in kind:
-            yield from _problems(field.type, f"{where}.{field.name}")
-    elif pa.types.is_map(kind):
-        if not pa.types.is_string(kind.key_type):
-            yield f"{where} is {kind}; keys of a JSON object are strings"
-        yield from _problems(kind.item_type, f"{where}[key]")
-    elif _is_list(kind):
-        yield from _problems(kind.value_type, f"{where}[]")
-    elif pa.types.is_dictionary(kind):
-        yield from _problems(kind.value_type, where)
-    elif not any(is_kind(kind) for is_kind in PLAIN):
-        yield f"{where} is {kind}, which JSON cannot express; cast it to a string"
 
 
 def in_order(batches: Iterable[pa.RecordBatch], order: Sequence[OrderKey]) -> Iterable[pa.RecordBatch]:

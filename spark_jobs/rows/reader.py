@@ -181,15 +181,25 @@ class RowReader:
         )
 
     def _fields(self, row: Mapping[str, Any]) -> tuple[str, JsonText, str, str | None, int]:
+        if row.get("refused") is not None:
+            raise ValueError(row["refused"])
         kind = row.get("kind") or self.kind
         if kind is None:
             raise ValueError("it has no kind; add a column kind or set the option kind")
         value = row.get("data")
+        if value is None:
+            raise ValueError("its data is null; for a message with null write the text 'null'")
         data = _json_of(value)
-        group = _text(row.get("group"), "group")
-        identity = _text(row.get("id"), "id") or _derived_id(
-            kind, group, data if isinstance(value, str) else _SORTED(value)
-        )
+        group = text_of(row.get("group"), "group")
+        if "id" in row:
+            identity = text_of(row["id"], "id")
+            if not identity:
+                raise ValueError(
+                    "its id is null or empty; fill it, or leave the id out to have all ids derived"
+                )
+        else:
+            text = data if isinstance(value, str) else _SORTED(value)
+            identity = _derived_id(kind, group, text, row.get("occurrence", 1))
         priority = row.get("priority")
         return (
             kind,
@@ -227,7 +237,13 @@ def _second(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
-def _text(value: object, name: str) -> str | None:
+def text_of(value: object, name: str) -> str | None:
+    """
+    Give the text of an id or a group.
+
+    Raises:
+        ValueError: Programs write such a value in ways of their own.
+    """
     if value is None or isinstance(value, str):
         return value
     # Spark, Python and JSON write numbers with a fraction, times and truth values in ways of their own, and a rerun
@@ -271,8 +287,10 @@ def _number(value: Decimal) -> float:
     return number
 
 
-def _derived_id(kind: str, group: str | None, data: str) -> str:
-    return str(uuid.uuid5(NAMESPACE, f"{_SORTED([kind, group])[:-1]},{data}]"))
+def _derived_id(kind: str, group: str | None, data: str, occurrence: int) -> str:
+    """Derive the id from all that a message is, and of equal ones from the second on from its number."""
+    members = [kind, group] if occurrence == 1 else [kind, group, occurrence]
+    return str(uuid.uuid5(NAMESPACE, f"{_SORTED(members)[:-1]},{data}]"))
 
 
 # A JSONEncoder makes its encoder again for every value, a third of the time of a row of 300 bytes. Values of Spark

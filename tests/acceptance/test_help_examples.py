@@ -28,9 +28,6 @@ ELSEWHERE = {
     "scheduled cancel": "the same",
     "scheduled send-now": "the same",
     "bulk submit": "needs EMR Serverless; in tests/cli/test_bulk.py",
-    "bulk send": "needs Spark; in tests/spark",
-    "bulk status": "needs EMR Serverless; in tests/cli/test_bulk.py",
-    "bulk cancel": "the same",
 }
 """Verbs whose examples this file can't run."""
 ENDS = {

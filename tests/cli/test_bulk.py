@@ -1,18 +1,20 @@
-"""`lanes bulk`: jobs started, followed and cancelled on EMR Serverless, and run here."""
+"""`lanes bulk submit`: jobs on EMR Serverless, and run here."""
 
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import boto3
 import pytest
 
-from lanes.aws.bulk.runs import BulkRun
+from lanes.aws.bulk.runs import BulkRun, BulkRuns
 from lanes.cli import bulk
 from spark_jobs.arguments import enqueue_parser as parser
 from tests.support.command import Typed
@@ -93,25 +95,40 @@ def endpoints(aws):
     return {f"AWS_ENDPOINT_URL_{name}": aws.endpoint_url for name in ("EMR_SERVERLESS", "S3", "SQS")}
 
 
-def test_a_job_is_started_followed_and_cancelled(aws, lanes, application, typed):
+@pytest.fixture
+def emr(aws, monkeypatch):
+    """Give EMR Serverless, where a job ends as a test says at the first pause of the command."""
+    client = boto3.client("emr-serverless", endpoint_url=aws.endpoint_url)
+    client.ends = "SUCCESS"
+    states, get = ["RUNNING"], BulkRuns.get
+
+    def sleep(_):
+        if isinstance(client.ends, BaseException):
+            raise client.ends
+        states[0] = client.ends
+
+    monkeypatch.setattr(BulkRuns, "get", lambda runs, run: replace(get(runs, run), state=states[0]))
+    monkeypatch.setattr(bulk.time, "sleep", sleep)
+    return client
+
+
+def test_a_job_is_started_and_waited_for(aws, lanes, application, typed, emr):
     """With the deployment's document, a name and a manifest, so that it needs no other service."""
-    as_json = ["--output", "json"]
-    started = typed(
-        *["bulk", "submit", "enqueue", "--run", "spring", "--executors", "5", "--timeout", "90m"],
-        *["--table", "s3://lake/customers", "--kind", "customer.remind"],
-        before=as_json,
-    )
-    run_id = json.loads(started.stdout)["id"]
-    emr = boto3.client("emr-serverless", endpoint_url=aws.endpoint_url)
     s3 = boto3.client("s3", endpoint_url=aws.endpoint_url)
-    job = emr.get_job_run(applicationId=application["application"], jobRunId=run_id)["jobRun"]
     s3.put_object(Bucket="files", Key="runs/spring/sent/one/p00000-a1-0001-700.json", Body=b"{}")
     s3.put_object(Bucket="files", Key="runs/spring/sent/two/p00000-a1-0001-50.json", Body=b"{}")
     s3.put_object(Bucket="files", Key="runs/spring/quarantine/two/p00000-a1-0002-3.jsonl", Body=b"{}")
 
-    state = json.loads(typed("bulk", "status", run_id, before=as_json).stdout)
-    cancelled = json.loads(typed("bulk", "cancel", run_id, before=as_json).stdout)
+    done = typed(
+        *["bulk", "submit", "enqueue", "--run", "spring", "--executors", "5", "--timeout", "90m"],
+        *["--table", "s3://lake/customers", "--kind", "customer.remind"],
+        before=["--output", "json"],
+    )
 
+    state = json.loads(done.stdout)
+    run_id = state["id"]
+    assert "750 messages sent" in done.stderr
+    job = emr.get_job_run(applicationId=application["application"], jobRunId=run_id)["jobRun"]
     submit = job["jobDriver"]["sparkSubmit"]
     arguments = submit["entryPointArguments"]
     assert arguments[:5] == ["enqueue", "--table", "s3://lake/customers", "--kind", "customer.remind"]
@@ -126,20 +143,28 @@ def test_a_job_is_started_followed_and_cancelled(aws, lanes, application, typed)
     assert job["executionTimeoutMinutes"] == 90
     assert job["tags"] == {"lanes:stack": lanes.stack, "lanes:run": "spring"}
     assert (state["run"], state["sent"], state["quarantined"]) == ("spring", 750, 3)
-    assert cancelled["state"] in ("CANCELLING", "CANCELLED")
 
 
-def test_a_run_that_was_cut_short_is_no_success(lanes, application, typed):
-    """A run that exceeds its timeout is CANCELLED: a script that waits must not take it for a complete one."""
-    job = ["--table", "s3://lake/customers", "--kind", "customer.remind"]
-    run_id = json.loads(typed("bulk", "submit", "enqueue", *job, before=["--output", "json"]).stdout)["id"]
-    typed("bulk", "cancel", run_id)
+def test_a_run_that_was_cut_short_is_no_success(lanes, application, typed, emr):
+    """A run that exceeds its timeout is CANCELLED: a script must not take it for a complete one."""
+    emr.ends = "CANCELLED"
 
-    done = typed("bulk", "status", run_id, "--wait", status=3)
+    done = typed("bulk", "submit", "enqueue", "--table", "s3://lake/cut", "--kind", "a.kind", status=3)
 
     assert "CANCELLED" in done.stdout
     assert "exceeds its --timeout" in done.stderr
     assert "the same --run" in done.stderr
+
+
+def test_ctrl_c_leaves_a_run_running_and_names_the_way_to_it(lanes, application, typed, emr):
+    """The AWS CLI has the verbs to follow and to cancel it."""
+    emr.ends = KeyboardInterrupt()
+
+    done = typed("bulk", "submit", "enqueue", "--table", "s3://lake/left", "--kind", "a.kind", status=130)
+
+    job_run = rf"--application-id {application['application']} --job-run-id \S+"
+    assert re.search(f"follow it: aws emr-serverless get-job-run {job_run}", done.stderr)
+    assert re.search(f"cancel it: aws emr-serverless cancel-job-run {job_run}", done.stderr)
 
 
 def test_a_timeout_under_a_minute_is_refused(lanes, application, typed):
@@ -159,7 +184,8 @@ def test_success_alone_is_success(state, failed):
 
 def test_without_an_application_the_way_to_one_is_told(typed, aws):
     """The stack may be there without bulk jobs."""
-    done = typed("--stack", "Other", "bulk", "status", "1234", status=1)
+    job = ["bulk", "submit", "enqueue", "--table", "s3://lake/customers", "--kind", "a.kind"]
+    done = typed("--stack", "Other", *job, status=1)
 
     assert "there is no parameter /lanes/Other/bulk" in done.stderr
     assert "cdk deploy --all -c bulk=on" in done.stderr
@@ -183,35 +209,13 @@ def test_on_this_machine_the_same_program_runs_with_the_same_arguments(aws, lane
     assert list((tmp_path / "build" / "bulk" / "spring" / "sessions").glob("*.json"))
 
 
-def test_a_file_is_sent_without_spark(aws, lanes, command, tmp_path):
-    """A rerun under the same name sends the rest; rows that cannot be sent are set aside."""
-    file = tmp_path / "numbers.csv"
-    file.write_text("n,group\n" + "".join(f"{number},g-{number % 3}\n" for number in range(40)))
-    before = lanes.waiting()
-    here = ["--endpoint", aws.endpoint_url, "bulk", "send", str(file), "--kind", "csv.row", "--id", "n"]
-    here += ["--group", "group", "--run", "csv", "--on-error", "quarantine"]
-
-    first = json.loads(command(*here).stdout)
-    file.write_text(file.read_text() + "40,two words\n41,g-0\n")
-    second = json.loads(command(*here).stdout)
-
-    assert (first["sent"], first["skipped"], first["quarantined"], first["run"]) == (40, 0, 0, "csv")
-    assert (second["sent"], second["skipped"], second["quarantined"]) == (1, 40, 1)
-    assert lanes.waiting() == before + 41
-    arrived = [event for _, event in lanes.take("MAIN") if event["type"] == "csv.row"]
-    of_group = [int(event["data"]["n"]) for event in arrived if event["data"]["group"] == "g-1"]
-    assert of_group == sorted(of_group) == list(range(1, 40, 3))
-    refused = (tmp_path / "build/bulk/csv/quarantine").rglob("*.jsonl")
-    assert [json.loads(one.read_text())["row"]["id"] for one in refused] == ["40"]
-
-
 @pytest.mark.deep
 def test_a_signal_ends_the_session_and_all_its_processes(aws, lanes, command, tmp_path):
     """An orchestrator's timeout leaves nothing that goes on sending; the next session sends the rest at once."""
     table = tmp_path / "numbers.json"
     table.write_text("\n".join(json.dumps({"n": number}) for number in range(4000)))
     job = ["bulk", "submit", "enqueue", "--run", "cut", "--table", str(table), "--format", "json"]
-    job += ["--kind", "number", "--id", "concat('cut-', n)"]
+    job += ["--kind", "number", "--id", "n"]
     before = lanes.waiting()
     with subprocess.Popen(
         [
@@ -247,13 +251,6 @@ def processes():
             yield (folder / "cmdline").read_bytes()
 
 
-def test_a_file_that_is_not_there_ends_the_command_with_1(typed):
-    """As every error of a file; the errors themselves are tested where they are made."""
-    done = typed("bulk", "send", "none.csv", "--kind", "csv.row", "--dry-run", status=1)
-
-    assert "No such file" in done.stderr
-
-
 def test_signals_reach_a_job_on_this_machine(tmp_path, monkeypatch):
     """Its exit code is that of the command, which waits for its end."""
     program = tmp_path / "submit.py"
@@ -273,7 +270,7 @@ def test_signals_reach_a_job_on_this_machine(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("given", [["--manifest=s3://mine/runs"], ["--manif", "s3://mine/runs"]])
-def test_arguments_are_read_as_the_job_reads_them(aws, lanes, application, typed, given):
+def test_arguments_are_read_as_the_job_reads_them(aws, application, typed, emr, given):
     """Also abbreviated ones; a rerun would send everything again if the manifest were another one."""
     s3 = boto3.client("s3", endpoint_url=aws.endpoint_url)
     place = {"LocationConstraint": "eu-central-1"}
@@ -284,7 +281,6 @@ def test_arguments_are_read_as_the_job_reads_them(aws, lanes, application, typed
 
     found = json.loads(typed("bulk", "submit", "enqueue", *job, *spark).stdout)
 
-    emr = boto3.client("emr-serverless", endpoint_url=aws.endpoint_url)
     run = emr.get_job_run(applicationId=application["application"], jobRunId=found["id"])["jobRun"]
     submit = run["jobDriver"]["sparkSubmit"]
     parsed = parser().parse_args(submit["entryPointArguments"][1:])

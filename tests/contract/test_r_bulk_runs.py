@@ -1,18 +1,20 @@
-"""R1 to R7 of a bulk job: a file that is sent without Spark, and followed to the end of its messages."""
+"""R1 to R7 of a bulk write: the rows of one task, followed to the end of their messages; without Spark."""
 
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 
 from lanes.aws.queues.batch_calls import CallEnded, ClientCalls
-from lanes.errors import AwsError, RunError
+from lanes.errors import AwsError, LanesError, RunError
 from lanes.message_filter import MessageFilter
 from lanes.overrides import Action, Override
 from lanes.runs import Counts, Mark, State
 from lanes.testing.calls import ProcessKilled
-from spark_jobs import files, following, worker_calls
+from spark_jobs import following, worker_calls
+from spark_jobs.failures import WriteFailedError, report
 from spark_jobs.following import SharedSeal
 from spark_jobs.plan import WritePlan
 from spark_jobs.sending.record import RowCounts
@@ -20,6 +22,7 @@ from spark_jobs.source import LanesWriter, RowsSent
 from tests.support.followed import FAULTS, KIND, NAME, OVER, Followed
 
 BAD = {"id": 1.5}
+FOLLOWED = {"follow": "true", "onComplete": OVER}
 
 
 class Calls(ClientCalls):
@@ -46,30 +49,51 @@ class Calls(ClientCalls):
 
 
 class Bulk(Followed):
-    """A followed run whose sender is `lanes bulk send`."""
+    """A followed run whose sender is the plan of the writer, with one task."""
 
     def __init__(self, engine, folder, monkeypatch):
         super().__init__(engine)
         self.folder = folder
         self.pauses = []
-        document = self.world.deployment.to_json()
-        self._arguments = ["--kind", KIND, "--id", "id", "--source", "shop", "--deployment", document]
+        self._options = {"deployment": self.world.deployment.to_json(), "kind": KIND, "source": "shop"}
         monkeypatch.setattr(worker_calls, "_kept", [])
         monkeypatch.setattr(worker_calls, "open_calls", lambda *_, **__: Calls(self.world))
         monkeypatch.setattr(following, "runs_of", lambda *_: self.world.runs)
         monkeypatch.setattr(following, "sender_of", lambda *_: self.world.producer(source="shop"))
         monkeypatch.setattr(following, "sleep", self.pauses.append)
 
-    def job(self, rows, *more, follow=("--follow", "--on-complete", OVER)):
+    def job(self, rows, follow=FOLLOWED, **more):
         """Send the rows under the name of the run and give the exit code; a process that dies gives None."""
-        file = self.folder / "rows.jsonl"
-        file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-        run = ["--run", NAME, "--manifest", str(self.folder / "runs")]
+        run = {"runId": NAME, "manifestPath": str(self.folder / "runs")}
+        follow = follow and {**follow, "expected": len(rows)}
+        plan = None
         try:
-            return files.main([str(file), *self._arguments, *run, *follow, *more])
+            plan = WritePlan.make(self._options | run | follow | more, None)
+            done = plan.finish([plan.write([self._rows(rows)], Task())])
         except ProcessKilled:
             self.world.calls.killed = False
             return None
+        except LanesError as error:
+            return report(error if plan is None else WriteFailedError(str(error), plan.abandon(str(error))))
+        sys.stdout.write(json.dumps(done) + "\n")
+        return 0
+
+    def _rows(self, rows):
+        for row in rows:
+            yield {"data": json.dumps(row), "id": row["id"]}
+
+
+class Task:
+    """The context of the only task of a write."""
+
+    def partitionId(self):  # noqa: N802
+        """Give the number of the partition."""
+        return 0
+
+    attemptNumber = taskAttemptId = partitionId  # noqa: N815
+
+    def getLocalProperty(self, _key):  # noqa: N802
+        """Give no setting."""
 
 
 @pytest.fixture
@@ -88,7 +112,7 @@ def test_the_end_is_told_after_the_last_end(bulk, capsys, members):
     bulk.dies = {"c-3"}
     dead = int(members > 3)
 
-    assert bulk.job([*rows(members), *rows(members)[:2]], "--repeated-ids", "merge") == 0
+    assert bulk.job([*rows(members), *rows(members)[:2]]) == 0
     assert json.loads(capsys.readouterr().out)["members"] == members
     assert (bulk.progress().head.state, bulk.announced) == (State.SEALED, [])
     bulk.drain()
@@ -146,7 +170,7 @@ def test_the_end_is_told_whatever_call_fails(tmp_path, monkeypatch, fault):
         bulk.dies = {"c-1"}
         bulk.plan = [None] * position + [fault]
         if bulk.job(rows(4)) != 0 and not bulk.progress().head.sealed_at:
-            assert bulk.job(rows(4), "--take-over") == 0, position
+            assert bulk.job(rows(4), takeOver="true") == 0, position
         for _ in range(6):
             bulk.step()
         reached = not bulk.plan
@@ -191,7 +215,7 @@ def test_a_session_that_was_taken_over_seals_nothing(bulk, monkeypatch, capsys):
 
     def late(*arguments, **options):
         monkeypatch.setattr(following, "end", sealed)
-        assert bulk.job(rows(3), "--take-over") == 0
+        assert bulk.job(rows(3), takeOver="true") == 0
         return sealed(*arguments, **options)
 
     monkeypatch.setattr(following, "end", late)
@@ -215,10 +239,10 @@ def test_two_drivers_that_seal_the_same_members_are_one(bulk, monkeypatch):
     assert [told["total"] for told in bulk.announced] == [3]
 
 
-@pytest.mark.parametrize("first", [(), ("--follow",)])
+@pytest.mark.parametrize("first", [{}, {"follow": "true"}])
 def test_a_run_is_followed_from_its_first_session_or_never(bulk, capsys, first):
     """What was sent without the mark would never end."""
-    second = () if first else ("--follow",)
+    second = {} if first else {"follow": "true"}
     assert bulk.job([BAD, *rows(2)], follow=first) == 1
 
     assert bulk.job(rows(2), follow=second) == 1
@@ -228,7 +252,7 @@ def test_a_run_is_followed_from_its_first_session_or_never(bulk, capsys, first):
 
 def test_a_manifest_of_an_older_release_is_no_beginning(bulk, capsys):
     """Its purpose says nothing of following."""
-    assert bulk.job([*rows(10), BAD], follow=()) == 1
+    assert bulk.job([*rows(10), BAD], follow={}) == 1
     purpose = bulk.folder / "runs" / NAME / "purpose.json"
     known = json.loads(purpose.read_text())
     purpose.write_text(
@@ -243,7 +267,7 @@ def test_a_manifest_of_an_older_release_is_no_beginning(bulk, capsys):
 
 def test_without_follow_no_message_has_a_mark(bulk):
     """And no call is made to the table of runs."""
-    assert bulk.job(rows(2), follow=()) == 0
+    assert bulk.job(rows(2), follow={}) == 0
     assert "UpdateItem" not in bulk.world.calls.counts
     bulk.drain()
     assert bulk.handled == {"c-0", "c-1"}

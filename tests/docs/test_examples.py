@@ -15,7 +15,17 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from examples import asynchronous, away, priorities, reminders, sending, statements, together, traces
+from examples import (
+    asynchronous,
+    away,
+    priorities,
+    reminders,
+    send_file,
+    sending,
+    statements,
+    together,
+    traces,
+)
 from examples.orders import handler as orders
 from lanes import LanesConfig, Message, Producer
 from lanes.operate.dead_letters.listing import WITHOUT_NOTE
@@ -50,6 +60,25 @@ def test_a_body_of_another_form_reaches_the_raw_handler(monkeypatch):
     lanes.run_until_idle()
 
     assert orders.IMPORTED == ["uploads/a.csv"]
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_each_row_of_a_file_is_a_message(tmp_path, ending):
+    """With the values that stand in it."""
+    file = tmp_path / f"customers.{ending}"
+    if ending == "csv":
+        file.write_text('\ufeffcustomer,note\n007,"a ""b"""\n7,\n')
+    else:
+        parquet.write_table(pa.table({"customer": ["007", "7"], "note": ['a "b"', ""]}), file)
+    sqs = FakeSqs()
+
+    send_file.send_file(producer(sqs), file)
+
+    bodies = [json.loads(entry.body) for entry in sqs.queues[queue_url("MAIN")]]
+    assert [(body["id"], body["data"], body["priority"]) for body in bodies] == [
+        ("spring-007", {"customer": "007", "note": 'a "b"'}, -100),
+        ("spring-7", {"customer": "7", "note": ""}, -100),
+    ]
 
 
 @pytest.mark.parametrize("engine", ["mappings", "pull"])

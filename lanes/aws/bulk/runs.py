@@ -247,11 +247,6 @@ class BulkRuns:
             vcpu_hours=run.get("totalResourceUtilization", {}).get("vCPUHour"),
         )
 
-    def cancel(self, run_id: str) -> None:
-        """Cancel a run; its manifest lists the messages that it has sent."""
-        with aws_errors("CancelJobRun"):
-            self._emr.cancel_job_run(applicationId=self._application.application, jobRunId=run_id)
-
     def counts(self, run: BulkRun) -> ManifestCounts | None:
         """Count the messages and the rows set aside in a run's manifest; None if it has none."""
         manifest, name = run.argument("--manifest"), run.argument("--run")

@@ -36,7 +36,7 @@ def test_columns_go_before_options():
 
 def test_nulls_leave_it_to_the_options():
     """A row that names nothing takes the kind and the priority of the options, and is its own group."""
-    message = READER.message({"kind": None, "data": "[1]", "group": None, "id": None, "priority": None})
+    message = READER.message({"kind": None, "data": "[1]", "group": None, "priority": None})
 
     assert (message.kind, json.loads(message.data), message.group, message.priority) == (
         "invoice.remind",
@@ -45,6 +45,27 @@ def test_nulls_leave_it_to_the_options():
         -100,
     )
     assert message.message_group_id == f"spark#invoice.remind#{message.id}"
+
+
+@pytest.mark.parametrize("given", [None, ""])
+def test_an_empty_id_is_refused(given):
+    """A derived one would make another message of the row, without a word."""
+    with pytest.raises(ValueError, match="its id is null or empty; fill it, or leave the id out"):
+        READER.item({"data": "1", "id": given}, 1)
+
+
+def test_null_data_are_refused():
+    """A handler would get null; whoever means it writes it."""
+    with pytest.raises(ValueError, match="its data is null; for a message with null write the text 'null'"):
+        READER.item({"data": None, "id": "a"}, 1)
+    assert '"data":null' in READER.item({"data": "null", "id": "a"}, 1).body
+
+
+def test_equal_rows_have_ids_by_their_number():
+    """The first one has that of a row without equals."""
+    ids = [READER.message({"data": "1"} | more).id for more in ({}, {"occurrence": 1}, {"occurrence": 2})]
+
+    assert ids[0] == ids[1] != ids[2]
 
 
 def test_priority_zero_is_a_priority():

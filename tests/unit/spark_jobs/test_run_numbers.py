@@ -26,11 +26,11 @@ DENIED = AwsError(operation="SendMessageBatch", code="AccessDenied", message="no
 ROW = st.fixed_dictionaries(
     {
         "kind": st.sampled_from(["stock.loaded", "airport.opened"]),
-        "id": st.none() | st.sampled_from(["IBM", "LAX", "a#b"]),
         "data": st.sampled_from(["1", "2", "1.0", "NaN"]),
         "group": st.none() | st.sampled_from(["g", "h"]),
         "priority": st.sampled_from([None, 60]),
-    }
+    },
+    optional={"id": st.sampled_from(["IBM", "LAX", "a#b"])},
 )
 
 
