@@ -27,7 +27,7 @@ $(STAMP): requirements.txt .ci/set-up .ci/browser/package-lock.json
 setup: $(STAMP) ## Complete .venv: packages, Java, Node.js, the cdk command, a browser for tests
 
 demo: $(STAMP) ## Run everything on this machine and write a report (ARGS="--customers 20000")
-	python -m local demo $(ARGS)
+	python -m local.demo $(ARGS)
 
 local: $(STAMP) ## Keep AWS running on this machine for experiments (ARGS="--port 4566")
 	python -m lanes local up $(ARGS)

