@@ -1,84 +1,359 @@
 """
-`python -m benchmarks.outbox --json`: the price and speed of the outbox on this machine.
+The outbox: the cost of a claim at any backlog, and the speed of a relay: `python -m benchmarks.outbox`.
 
-The last line is one JSON object. Costs are counted and hardly depend on the machine; times do, so each is
-compared with the plain way in the same run.
+Costs are counted: read units in DynamoDB, rows and buffers in PostgreSQL, each at a long backlog over a short one. The
+relay takes turns with a plain loop over the same server, with and without groups, while a send takes no time and 10 ms.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import sys
-from typing import Any
+import math
+import os
+import random
+import statistics
+import threading
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from unittest import mock
 
-from benchmarks.outbox_claims import dynamodb_costs, postgresql_costs
-from benchmarks.outbox_speed import (
-    dynamodb_commit_to_send,
-    postgresql_commit_to_send,
-    publish_rates,
-    urgent_behind_backlog,
-)
+import boto3
+import sqlalchemy as sa
+from moto import mock_aws
+from moto.dynamodb.models import dynamodb_backends
+
+from benchmarks.figures import Row, least, most, show
+from lanes.config import LanesConfig
+from lanes.message import Message
+from lanes.outbox.dynamodb.item import item_bytes, item_of
+from lanes.outbox.dynamodb.store import DynamoDBOutboxStore
+from lanes.outbox.dynamodb.table import create_table
+from lanes.outbox.outbox import Outbox
+from lanes.outbox.relay import Relay
+from lanes.outbox.rules import lane_shares
+from lanes.outbox.sql.schema import OutboxTables, row_of
+from lanes.outbox.sql.store import SqlOutboxStore
+from lanes.producer.report import SentMessage
 from tests.support.postgres import PostgresServer
 
-FULL = {
-    "sizes": (100, 10_000, 100_000),
-    "published": 2_000,
-    "backlog": 50_000,
-    "urgent": 1_000,
-    "commits": 20,
-}
-QUICK = {"sizes": (100, 1_000), "published": 200, "backlog": 1_000, "urgent": 100, "commits": 3}
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from lanes.outbox.entry import Entry
+
+CONFIG = LanesConfig.from_dict({"outbox": {"batch": 100}})
+REGION, UNIT_BYTES = "eu-central-1", 4096
+CLAIM, BATCH, ROWS = 25, 100, 5_000
+"""Entries of a measured claim, of a round of both relays, and of an insert."""
+
+NOW, LOCKED_UNTIL = 2_000_000_000.0, 2_000_000_300.0
+SIZES, TURNS, COMMITS, MANY_GROUPS = (100, 10_000, 100_000), 5, 20, 1_000
+CLAIM_GOALS = {"read_units_per_claim": 1.05, "rows_per_claim": 1.05, "buffers_per_claim": 1.2}
+"""At a long backlog over a short one."""
+
+RATE_GOALS = {0.0: 0.6, 0.01: 0.8}
+"""The relay's rate over the plain loop's, by the seconds of a send."""
+
+P50_GOAL, LONGEST_GOAL = 0.15, 0.4
+"""Seconds from a commit to the send of an idle relay."""
 
 
-def measure(scale: dict[str, Any]) -> dict[str, Any]:
-    """Run everything, with progress on standard error."""
-    sizes = scale["sizes"]
-    smallest, largest = sizes[0], sizes[-1]
-    _say("claims in DynamoDB")
-    dynamodb = dynamodb_costs(sizes)
-    with PostgresServer() as server:
-        _say("claims in PostgreSQL")
-        postgresql = postgresql_costs(server.url, sizes)
-        _say("publishing, beside a naive loop")
-        rates = publish_rates(server.url, scale["published"])
-        _say("urgent entries behind a backlog")
-        urgent = urgent_behind_backlog(server.url, backlog=scale["backlog"], urgent=scale["urgent"])
-        _say("from commit to send")
-        latency = postgresql_commit_to_send(server.url, scale["commits"])
-    latency |= dynamodb_commit_to_send(scale["commits"])
+def backlog(count: int) -> Iterator[Entry]:
+    """
+    Yield entries of all lanes; half of them have a group, four a group, two of these in each of two lanes.
 
-    def ratio(costs: dict[int, dict[str, float]], what: str) -> float:
-        return round(costs[largest][what] / costs[smallest][what], 3)
+    A claim meets the same mixture at the top of any backlog, so that only its length differs.
+    """
+    outbox = Outbox(config=CONFIG)
+    for number in range(count):
+        group = f"customer-{number // 8}" if number % 2 else None
+        priority = (-100, 0, 1, 100)[number % 4]
+        yield outbox.prepare("order.placed", {"number": number}, group=group, priority=priority)
 
+
+class ReadMeter:
+    """
+    A client of DynamoDB that counts the read units of its queries.
+
+    AWS: a query costs the sizes of the items that it reads, as the index holds them, rounded up to 4 KB, half of that
+    where it is read eventually, and at least one unit or half of one (DynamoDB, "Read and write operations"). The local
+    DynamoDB does not count them, so they are computed here from the items that each call read.
+    """
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self.units = 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def query(self, **parameters: Any) -> Any:
+        """Pass a query on and count it."""
+        answer = self._client.query(**parameters)
+        if answer["ScannedCount"] != answer["Count"]:
+            raise RuntimeError(
+                "a claim filtered the items that it had read; its cost is more than its result"
+            )
+        units = max(1, math.ceil(sum(item_bytes(item) for item in answer["Items"]) / UNIT_BYTES))
+        self.units += units if parameters.get("ConsistentRead") else units / 2
+        return answer
+
+
+def dynamodb_costs(sizes: Sequence[int]) -> dict[int, dict[str, float]]:
+    """Return the read units of a claim by the number of waiting entries."""
+    place = {"AWS_ACCESS_KEY_ID": "none", "AWS_SECRET_ACCESS_KEY": "none", "AWS_DEFAULT_REGION": REGION}
+    with mock.patch.dict(os.environ, place), mock_aws():
+        return {size: _dynamodb_cost(size) for size in sizes}
+
+
+def _dynamodb_cost(size: int) -> dict[str, float]:
+    client = boto3.client("dynamodb", region_name=REGION)
+    name = f"outbox-{size}"
+    create_table(client, name)
+    # Straight into the table: a hundred thousand requests would take minutes and measure nothing.
+    table = next(iter(dynamodb_backends.values()))[REGION].get_table(name)
+    table.stream_shard = None
+    for entry in backlog(size):
+        table.put_item(item_of(entry))
+    meter = ReadMeter(client)
+    store = DynamoDBOutboxStore(table=name, client=meter, concurrency=1)  # type: ignore[arg-type]
+    claim = store.claim(lane_shares(CONFIG), owner="bench", now=NOW, locked_until=LOCKED_UNTIL, limit=CLAIM)
+    return {"read_units_per_claim": meter.units, "claimed": len(claim.entries)}
+
+
+def postgresql_costs(url: str, sizes: Sequence[int]) -> dict[int, dict[str, float]]:
+    """Return statements, rows and buffers of a claim by the number of waiting entries."""
+    return {size: _postgresql_cost(new_store(url, f"claims_{size}"), backlog(size)) for size in sizes}
+
+
+def _postgresql_cost(store: SqlOutboxStore, entries: Iterator[Entry]) -> dict[str, float]:
+    write(store, [*entries])
+    with explained(store) as plans:
+        store.claim(lane_shares(CONFIG), owner="bench", now=NOW, locked_until=LOCKED_UNTIL, limit=CLAIM)
+    store.engine.dispose()
     return {
-        "claim_cost_ratio_100k_over_100": ratio(dynamodb, "read_units_per_claim"),
-        "claim_rows_ratio_100k_over_100_postgresql": ratio(postgresql, "rows_per_claim"),
-        "claim_buffers_ratio_100k_over_100_postgresql": ratio(postgresql, "buffers_per_claim"),
-        **rates,
-        **latency,
-        **urgent,
-        "dynamodb_claims": {str(size): cost for size, cost in dynamodb.items()},
-        "postgresql_claims": {str(size): cost for size, cost in postgresql.items()},
-        "scale": {name: value for name, value in scale.items() if name != "sizes"},
+        "statements": len(plans),
+        "rows_per_claim": sum(map(_rows, plans)),
+        "buffers_per_claim": sum(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] for plan in plans),
     }
 
 
-def _say(text: str) -> None:
-    sys.stderr.write(f"{text} ...\n")
+class explained:  # noqa: N801 - a context manager, used like a function
+    """Collect the plan of each statement on the entries while it runs: its rows, buffers and time."""
+
+    def __init__(self, store: SqlOutboxStore) -> None:
+        self._engine = store.engine
+        self._table = store.tables.entries.name
+        self._plans: list[dict[str, Any]] = []
+
+    def __enter__(self) -> list[dict[str, Any]]:
+        sa.event.listen(self._engine, "before_cursor_execute", self._explain)
+        return self._plans
+
+    def __exit__(self, *_: object) -> None:
+        sa.event.remove(self._engine, "before_cursor_execute", self._explain)
+
+    def _explain(self, _connection: Any, cursor: Any, statement: str, parameters: Any, *_rest: Any) -> None:
+        if self._table in statement:
+            # In its place, and undone: after the claim the table would be another.
+            cursor.execute("SAVEPOINT explained")
+            cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}", parameters)
+            (found,) = cursor.fetchone()
+            cursor.execute("ROLLBACK TO SAVEPOINT explained")
+            self._plans.append((json.loads(found) if isinstance(found, str) else found)[0]["Plan"])
+
+
+def _rows(plan: dict[str, Any]) -> int:
+    """Add up the rows read by the scans of a plan, kept or not."""
+    inner = sum(_rows(child) for child in plan.get("Plans", ()))
+    if "Scan" not in plan["Node Type"]:
+        return inner
+    read = plan["Actual Rows"] + plan.get("Rows Removed by Filter", 0)
+    return inner + int(read * plan["Actual Loops"])
+
+
+def new_store(url: str, name: str) -> SqlOutboxStore:
+    """Make empty tables."""
+    store = SqlOutboxStore(sa.create_engine(url), OutboxTables(name))
+    store.setup()
+    return store
+
+
+def write(store: SqlOutboxStore, entries: Sequence[Entry]) -> None:
+    """Commit entries, and let the planner know them."""
+    with store.engine.begin() as connection:
+        for start in range(0, len(entries), ROWS):
+            rows = [row_of(entry) for entry in entries[start : start + ROWS]]
+            connection.execute(store.tables.entries.insert(), rows)
+    with store.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.exec_driver_sql(f"VACUUM ANALYZE {store.tables.entries.name}")
+
+
+def everyday(count: int, *, groups: int = 0) -> list[Entry]:
+    """Make entries in so many groups, or each in its own."""
+    outbox = Outbox(config=CONFIG)
+    return [
+        outbox.prepare(
+            "order.placed", {"number": number}, group=f"g{number % groups}" if groups else None, priority=0
+        )
+        for number in range(count)
+    ]
+
+
+class Producer:
+    """Accept messages after some seconds a call of ten, and note when each batch was sent."""
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self._seconds = seconds
+        self._sent = threading.Condition()
+        self._times: list[float] = []
+
+    def send_many(self, messages: Sequence[Message], **_options: object) -> list[SentMessage]:
+        """Accept the messages."""
+        if self._seconds:
+            time.sleep(self._seconds)
+        with self._sent:
+            self._times += [time.perf_counter()] * len(messages)
+            self._sent.notify_all()
+        return [
+            SentMessage(id=message.id, lane="MEDIUM", message_id=message.id, sequence_number="1")
+            for message in messages
+        ]
+
+    def time_of(self, number: int) -> float:
+        """Wait for so many messages and return when the last of them was sent."""
+        with self._sent:
+            if not self._sent.wait_for(lambda: len(self._times) >= number, 60):
+                raise RuntimeError(f"message {number} was not sent")
+            return self._times[number - 1]
+
+
+class PlainTable:
+    """
+    A queue in PostgreSQL as articles show it: one transaction selects with SKIP LOCKED, sends, and marks.
+
+    No priorities, no order of groups, no retries; its rows are locked while they are sent. Its batches have the relay's
+    size, so that the difference is that of the tables.
+    """
+
+    def __init__(self, url: str, name: str, entries: Sequence[Entry]) -> None:
+        self.engine = sa.create_engine(url)
+        self.table = sa.Table(
+            name,
+            sa.MetaData(),
+            sa.Column("id", sa.String(128), primary_key=True),
+            sa.Column("position", sa.BigInteger),
+            sa.Column("body", sa.Text),
+            sa.Column("is_published", sa.Boolean),
+        )
+        sa.Index(f"{name}_waiting", self.table.c.position, postgresql_where=~self.table.c.is_published)
+        self.table.create(self.engine)
+        rows = [
+            {"id": one.id, "position": one.position, "body": one.body, "is_published": False}
+            for one in entries
+        ]
+        with self.engine.begin() as connection:
+            connection.execute(self.table.insert(), rows)
+
+    def publish(self, producer: Producer) -> int:
+        """Publish everything; return the number of messages."""
+        column, sent = self.table.c, 0
+        waiting = sa.select(column.id, column.body).where(~column.is_published).order_by(column.position)
+        claim = waiting.limit(BATCH).with_for_update(skip_locked=True)
+        while True:
+            with self.engine.begin() as connection:
+                rows = connection.execute(claim).all()
+                if not rows:
+                    return sent
+                sent += len(producer.send_many([Message.from_body(row.body, group=None) for row in rows]))
+                ids = [row.id for row in rows]
+                connection.execute(sa.update(self.table).where(column.id.in_(ids)).values(is_published=True))
+
+
+def rates(url: str, count: int, *, seconds: float, groups: int) -> Row:
+    """Publish the same entries with the relay and with a plain loop, in turn: other work slows down whichever runs."""
+    ratios, ours = [], []
+    for turn in range(TURNS):
+        name, entries = f"{turn}_{groups}_{int(seconds * 1000)}", everyday(count, groups=groups)
+        store = new_store(url, f"relay_{name}")
+        write(store, entries)
+        relay = Relay(store=store, producer=Producer(seconds), config=CONFIG)  # type: ignore[arg-type]
+        plain = PlainTable(url, f"plain_{name}", entries)
+        ours.append(_rate(partial(_drain, relay)))
+        ratios.append(ours[-1] / _rate(partial(plain.publish, Producer(seconds))))
+    return {
+        "case": f"publish, {groups or 'no'} groups, a send of {seconds * 1000:g} ms",
+        "a second": round(statistics.median(ours)),
+        "over the loop": least(statistics.median(ratios), RATE_GOALS[seconds]),
+    }
+
+
+def _drain(relay: Relay) -> int:
+    return relay.run_until(float("inf")).published
+
+
+def _rate(publish: Callable[[], int]) -> float:
+    started = time.perf_counter()
+    return publish() / (time.perf_counter() - started)
+
+
+def commit_to_send(url: str, count: int) -> Row:
+    """Time from a commit in PostgreSQL until an idle relay sends the message."""
+    store, producer, stopped = new_store(url, "commits"), Producer(), threading.Event()
+    relay, outbox = Relay(store=store, producer=producer, config=LanesConfig()), Outbox(sql=store.tables)  # type: ignore[arg-type]
+    run = {"should_stop": stopped.is_set, "pause": lambda length: stopped.wait(length.total_seconds())}
+    thread = threading.Thread(target=relay.run, kwargs=run)
+    thread.start()
+    chance, waits = random.Random(0), []  # noqa: S311 - pauses, not secrets
+    for number in range(count + 1):
+        time.sleep(0.5 + chance.random())
+        with store.engine.begin() as connection:
+            outbox.add(connection, "order.placed", {"number": number})
+        committed = time.perf_counter()
+        waits.append(producer.time_of(number + 1) - committed)
+    stopped.set()
+    thread.join()
+    # The first one opens the connections.
+    return {
+        "case": "commit to send, idle",
+        "p50 s": most(statistics.median(waits[1:]), P50_GOAL),
+        "longest s": most(max(waits[1:]), LONGEST_GOAL),
+    }
+
+
+def measure(sizes: Sequence[int], published: int, commits: int) -> Iterator[Row]:
+    """Yield the rows of claims, rates and latency."""
+    with PostgresServer() as server:
+        costs = {"DynamoDB": dynamodb_costs(sizes), "PostgreSQL": postgresql_costs(server.url, sizes)}
+        for store, cost in costs.items():
+            for what, goal in CLAIM_GOALS.items():
+                if what not in cost[sizes[0]]:
+                    continue
+                few, many = cost[sizes[0]][what], cost[sizes[-1]][what]
+                yield {
+                    "case": f"{store}: {what.partition('_per_')[0].replace('_', ' ')} of a claim",
+                    f"at {sizes[0]}": few,
+                    f"at {sizes[-1]}": many,
+                    "ratio": most(many / few, goal),
+                }
+        for seconds in RATE_GOALS:
+            for groups in (0, MANY_GROUPS):
+                yield rates(server.url, published, seconds=seconds, groups=groups)
+        yield commit_to_send(server.url, commits)
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description="Costs and speed of the outbox.")
-    parser.add_argument("--json", action="store_true", help="print nothing but the JSON line")
-    parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.outbox", description="Costs and speed of the outbox."
+    )
+    parser.add_argument("--json", action="store_true", help="print the JSON line only")
+    parser.add_argument("--quick", action="store_true", help="small sizes, to check that it runs")
     options = parser.parse_args()
-    figures = measure(QUICK if options.quick else FULL)
-    if not options.json:
-        for name, value in figures.items():
-            sys.stdout.write(f"{name:<46} {value}\n")
-    sys.stdout.write(json.dumps(figures) + "\n")
+    rows = measure(SIZES[:2], 200, 3) if options.quick else measure(SIZES, 2_000, COMMITS)
+    show("outbox", list(rows), only_json=options.json)
 
 
 if __name__ == "__main__":

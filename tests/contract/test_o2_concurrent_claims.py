@@ -7,7 +7,7 @@ the same entry while its lock lives.
 
 from concurrent.futures import ThreadPoolExecutor
 
-from benchmarks.outbox_claims import dynamodb_costs, postgresql_costs
+from benchmarks.outbox import dynamodb_costs, postgresql_costs
 from lanes.config import LanesConfig
 from lanes.outbox.entry import EntryState
 from lanes.outbox.rules import lane_shares
