@@ -192,7 +192,7 @@ def _call_errors(config: LanesConfig, consumer: PriorityConsumer) -> AlarmRule:
         periods=2,
         spare=1,
         description="Calls of the consumer to SQS or to its table keep failing; meanwhile it yields or waits.",
-        first_step="`lanes check` shows a missing permission, a missing table or a changed queue.",
+        first_step="the log of the function names the call and its error; `lanes check` shows a changed queue.",
         page=Page.CALL_ERRORS,
     )
 
@@ -263,7 +263,7 @@ def _throttles(config: LanesConfig, consumer: PriorityConsumer) -> AlarmRule:
             "throttled batch costs its messages a receive. (Single throttles are normal here: the mappings can "
             f"start more than the {slots} invocations that can run.)"
         ),
-        first_step="`lanes check` shows the function's reserved concurrency and the account's quota.",
+        first_step="`lanes check` shows the function's reserved concurrency.",
         page=Page.THROTTLES,
     )
 
@@ -277,7 +277,7 @@ def _heartbeat(config: LanesConfig, consumer: PriorityConsumer) -> AlarmRule:
         below=True,
         periods=_periods_without_a_start(config),
         description="No invocation starts, though the heartbeat starts one every 20 seconds: all lanes stand still.",
-        first_step="`lanes check` shows the bell, its mapping, and the function's reserved concurrency.",
+        first_step="`lanes check` shows the bell, its heartbeat and mapping, and the function's reserved concurrency.",
         page=Page.HEARTBEAT,
     )
 

@@ -14,7 +14,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "local up": ("lanes local up shop", "lanes local up --stage demo --port 4566"),
     "local run": ("lanes local run python send.py", "lanes local run --app shop lanes status"),
     "status": ("lanes status", "lanes status --watch --stage prod"),
-    "check": ("lanes check --stage prod", "lanes check --file lanes.toml"),
+    "check": ("lanes check --stage prod",),
     "send": (
         "lanes send order.placed '{\"order\": 7}' --group customer-7 --priority HIGH",
         "lanes send --file orders.jsonl --dry-run",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from datetime import timedelta
-from pathlib import Path  # noqa: TC003 - Typer reads the annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,7 +15,6 @@ from lanes.cli.status_tables import Reading, tables_of
 from lanes.cli.target import Output, target_of
 from lanes.cli.usage import ExitCode
 from lanes.cli.watch import parse_interval, readings
-from lanes.config import LanesConfig
 from lanes.errors import LanesError
 from lanes.operate.cached import Cached
 from lanes.operate.lanes.check import Check
@@ -173,25 +171,15 @@ def _fields(value: Running | Failure | AwayResource, *, without: str) -> dict[st
     return {name: field for name, field in dataclasses.asdict(value).items() if name != without}
 
 
-def check(
-    context: typer.Context,
-    *,
-    file: Annotated[
-        Path | None,
-        typer.Option(
-            "--file", help="Compare the deployment with this lanes.toml too.", exists=True, dir_okay=False
-        ),
-    ] = None,
-) -> None:
+def check(context: typer.Context) -> None:
     """
-    Check configuration, queues, mappings, function, permissions, table and quota, and advise on each finding.
+    Check queues, mappings, concurrency and heartbeat for changes since the deployment, and advise on each finding.
 
     Changes nothing. A finding that can't be checked is `unknown`. Exit code 3: a finding is `wrong`.
     """
     target = target_of(context)
     operations = operations_of(context)
-    local = None if file is None else LanesConfig.load(file, stage=target.stage or None)
-    findings = Check(deployment=operations.deployment, state=operations.state, local=local).run()
+    findings = Check(deployment=operations.deployment, state=operations.state).run()
     rows = [dataclasses.asdict(finding) for finding in findings]
     show_rows(target, rows, empty="nothing to check")
     counts = {verdict: sum(one.verdict is verdict for one in findings) for verdict in Verdict}

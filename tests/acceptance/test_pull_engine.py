@@ -83,8 +83,10 @@ def test_what_the_command_sends_is_handled(platform, handled, lanes):
     assert bell_mapping(platform).counters()["errors"] == 0
 
 
-def test_a_fresh_deployment_passes_its_check(lanes):
-    """Bell, its mapping and the function are as they should be."""
+def test_a_fresh_deployment_passes_its_check(platform, lanes):
+    """Bell, its mapping and the function are as they should be, once the rule has sent the heartbeat."""
+    (schedule,) = platform.schedules.values()
+    schedule.once()
     found = lanes("check")
 
     assert [one for one in found if one["verdict"] == "wrong"] == []

@@ -1,18 +1,14 @@
-"""Read the deployed resources: queues, mappings, function, table and account."""
+"""Read the deployed resources: queues, mappings and function."""
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
-from lanes.operate.lanes.deployed import AccountState, FunctionState, TableState
+from lanes.operate.lanes.deployed import FunctionState
 from lanes.operate.lanes.mappings import SWITCHES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_sqs import SQSClient
 
     from lanes.operate.history.audit import AuditEntry, AuditTrail
@@ -35,20 +31,14 @@ class DeployedStateCalls:
         self,
         *,
         sqs: SQSClient,
-        dynamodb: DynamoDBClient,
         functions: Any,
-        iam: Any,
         mappings: Mappings,
         audit: AuditTrail,
-        table: str,
     ) -> None:
         self._sqs = sqs
-        self._dynamodb = dynamodb
         self._functions = functions
-        self._iam = iam
         self.mappings = mappings
         self._audit = audit
-        self._table = table
 
     def queue(self, url: str) -> dict[str, str]:
         """Return all attributes of a queue."""
@@ -75,52 +65,8 @@ class DeployedStateCalls:
         with aws_errors("GetFunctionConcurrency"):
             concurrency = self._functions.get_function_concurrency(FunctionName=answer["FunctionName"])
         return FunctionState(
-            name=answer["FunctionName"],
-            timeout=timedelta(seconds=answer["Timeout"]),
-            memory_mb=answer["MemorySize"],
             variables=answer.get("Environment", {}).get("Variables", {}),
-            role_arn=answer["Role"],
             reserved_concurrency=concurrency.get("ReservedConcurrentExecutions"),
-            version=answer["Version"],
             # AWS: always present, also for the default group of /aws/lambda/ and the name (GetFunctionConfiguration).
             log_group=answer["LoggingConfig"]["LogGroup"],
         )
-
-    def newest_version(self, name: str) -> int:
-        """Return the newest published version of a function; 0 if there is none."""
-        with aws_errors("ListVersionsByFunction"):
-            pages = self._functions.get_paginator("list_versions_by_function").paginate(FunctionName=name)
-            found = [one["Version"] for page in pages for one in page["Versions"]]
-        return max((int(one) for one in found if one.isdecimal()), default=0)
-
-    def table(self, name: str) -> TableState:
-        """Return a table."""
-        with aws_errors("DescribeTable"):
-            table = self._dynamodb.describe_table(TableName=name)["Table"]
-        with aws_errors("DescribeTimeToLive"):
-            expiry = self._dynamodb.describe_time_to_live(TableName=name)["TimeToLiveDescription"]
-        on = expiry.get("TimeToLiveStatus") in ("ENABLED", "ENABLING")
-        return TableState(
-            arn=table["TableArn"],
-            status=table["TableStatus"],
-            expires_by=expiry.get("AttributeName") if on else None,
-            indexes=[index["IndexName"] for index in table.get("GlobalSecondaryIndexes", [])],
-        )
-
-    def account(self) -> AccountState:
-        """Return the account's limits of Lambda."""
-        with aws_errors("GetAccountSettings"):
-            limit = self._functions.get_account_settings()["AccountLimit"]
-        return AccountState(
-            concurrency=limit["ConcurrentExecutions"], unreserved=limit["UnreservedConcurrentExecutions"]
-        )
-
-    def denied(self, role_arn: str, *, actions: Sequence[str], resource: str) -> list[str]:
-        """Return the actions that a role lacks."""
-        with aws_errors("SimulatePrincipalPolicy"):
-            answer = self._iam.simulate_principal_policy(
-                PolicySourceArn=role_arn, ActionNames=list(actions), ResourceArns=[resource]
-            )
-        return [
-            one["EvalActionName"] for one in answer["EvaluationResults"] if one["EvalDecision"] != "allowed"
-        ]

@@ -46,13 +46,9 @@ class MappingCalls:
         """Return the mappings on the bell; none in the mapped engine."""
         return [] if self._bell is None else self.of_queue(self._bell)
 
-    def of_source(self, arn: str) -> list[LaneMapping]:
-        """Return the mappings on a queue, by its ARN."""
-        return list(self._list(EventSourceArn=arn))
-
     def of_queue(self, url: str) -> list[LaneMapping]:
         """Return the mappings on a queue."""
-        return self.of_source(self._arn(url))
+        return list(self._list(EventSourceArn=self._arn(url)))
 
     def of_function(self, arn: str) -> list[LaneMapping]:
         """Return the mappings to a function: to all its versions and aliases, whatever the qualifier of `arn`."""

@@ -128,12 +128,9 @@ class Operations:
         """The deployed resources, for checks."""
         return DeployedStateCalls(
             sqs=self._sqs,
-            dynamodb=self._dynamodb,
             functions=self._clients.operations("lambda"),
-            iam=self._clients.operations("iam"),
             mappings=self.mappings,
             audit=self.audit,
-            table=self.deployment.table,
         )
 
     def function(self) -> FunctionState:

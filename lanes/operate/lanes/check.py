@@ -1,5 +1,5 @@
 """
-Check a deployment: compare queues, mappings, function, table and account with the needs of the lanes.
+Check a deployment for drift: queues, mappings, concurrency and heartbeat that were changed after it.
 
 The reference is the deployment document, which `cdk deploy` wrote from `lanes.toml`.
 """
@@ -10,7 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lanes.config.deployment import VARIABLE
-from lanes.config.table import format_duration
 from lanes.operate.lanes import check_rules as rules
 from lanes.operate.lanes import queue_rules
 from lanes.operate.lanes.findings import Finding, Findings, Verdict
@@ -19,29 +18,10 @@ from lanes.operate.lanes.mappings import DISABLED
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from lanes.config import Lane, LanesConfig
+    from lanes.config import Lane
     from lanes.config.deployment import Deployment
-    from lanes.operate.lanes.deployed import DeployedState, FunctionState
+    from lanes.operate.lanes.deployed import DeployedState
     from lanes.operate.lanes.mappings import LaneMapping
-
-CONSUMES = (
-    "sqs:ReceiveMessage",
-    "sqs:DeleteMessage",
-    "sqs:ChangeMessageVisibility",
-    "sqs:GetQueueAttributes",
-)
-# The consumer sends dead letters itself; SQS's own redrive needs no right of the function.
-DEAD_LETTERS = RINGS = ("sqs:SendMessage",)
-# AWS: what a receiver and a sender of an encrypted queue need of its key (SQS Developer Guide, "Key management").
-KEY = ("kms:Decrypt", "kms:GenerateDataKey")
-KEEPS = (
-    "dynamodb:GetItem",
-    "dynamodb:BatchGetItem",
-    "dynamodb:PutItem",
-    "dynamodb:UpdateItem",
-    "dynamodb:DeleteItem",
-    "dynamodb:BatchWriteItem",
-)
 
 
 class Check:
@@ -51,22 +31,16 @@ class Check:
     Args:
         deployment: the deployment document.
         state: the deployed resources.
-        local: your `lanes.toml`, if it is to be compared.
     """
 
-    def __init__(
-        self, *, deployment: Deployment, state: DeployedState, local: LanesConfig | None = None
-    ) -> None:
+    def __init__(self, *, deployment: Deployment, state: DeployedState) -> None:
         self._deployment = deployment
         self._config = deployment.config
         self._state = state
-        self._local = local
         self._findings = Findings()
-        self._used: list[tuple[Sequence[str], str]] = []
 
     def run(self) -> list[Finding]:
         """Check everything once."""
-        self._configuration()
         arns: set[str] = set()
         others: set[str] = set()
         for lane in self._config.lanes:
@@ -78,18 +52,9 @@ class Check:
             arns |= self._bell(self._deployment.bell)
         self._pauses()
         self._leftovers()
-        self._table()
         self._foreign_mappings(sorted(arns))
         self._functions(sorted(arns | others))
-        self._account()
         return self._findings.all
-
-    def _configuration(self) -> None:
-        names = " > ".join(lane.name for lane in self._config.lanes)
-        problems = rules.local_problems(self._local, self._config) if self._local is not None else []
-        self._findings.expect("configuration", names, problems)
-        for note in self._config.notes():
-            self._findings.note("easy_to_miss", "configuration", note)
 
     def _queues(self, lane: Lane) -> None:
         urls = self._deployment.queues[lane.name]
@@ -103,7 +68,6 @@ class Check:
         if queue is not None:
             found = f"hides for {queue.get('VisibilityTimeout')} s, keeps {queue_rules.kept_for(queue)}"
             self._findings.expect(subject, found, self._queue_problems(lane, queue))
-            self._uses(CONSUMES, queue)
         dead = ask(dead_subject, partial(self._state.queue, urls.dead_letter_url))
         if dead is not None:
             problems = (
@@ -118,7 +82,6 @@ class Check:
                 advice=queue_rules.OWNER if urls.existing else rules.DEPLOY,
             )
             self._findings.expect(dead_subject, f"keeps {queue_rules.kept_for(dead)}", problems)
-            self._uses(DEAD_LETTERS, dead)
         if lane.closing and queue is not None and dead is not None:
             left, letters = rules.messages_in(queue), rules.messages_in(dead)
             advice = "" if left or letters else "; remove it from lanes.toml, then deploy"
@@ -132,7 +95,7 @@ class Check:
         if not self._deployment.queues[lane.name].existing:
             return [
                 *queue_rules.queue_problems(queue),
-                *queue_rules.visibility_problems(self._config, lane, queue),
+                *queue_rules.visibility_problems(lane, queue),
             ]
         for note in queue_rules.existing_queue_notes(queue):
             self._findings.note("existing_queue", f"{lane.name} queue", note)
@@ -140,10 +103,6 @@ class Check:
             *queue_rules.existing_queue_problems(queue),
             *queue_rules.existing_visibility_problems(lane, queue),
         ]
-
-    def _uses(self, actions: Sequence[str], queue: Mapping[str, str]) -> None:
-        """Record the rights that the function needs on a queue and on its key."""
-        self._used += [one for one in _needed(actions, queue) if one not in self._used]
 
     def _leftovers(self) -> None:
         """Check the queues of removed lanes, which CloudFormation keeps."""
@@ -225,7 +184,6 @@ class Check:
         if queue is not None:
             found = f"hides for {queue.get('VisibilityTimeout')} s"
             self._findings.expect("bell", found, rules.bell_problems(self._config, queue))
-            self._uses((*CONSUMES, *RINGS), queue)
         problems = partial(rules.bell_mapping_problems, self._config)
         before = len(self._findings.all)
         arns = self._mappings("bell mapping", self._state.mappings.of_bell, problems)
@@ -254,17 +212,6 @@ class Check:
             for code, text, advice in rules.resumed_problems(lane, found or (), switches):
                 self._findings.wrong(code, f"{lane.name} lane", text, advice)
 
-    def _table(self) -> None:
-        name = self._deployment.table
-        table = self._findings.ask(
-            "table",
-            partial(self._state.table, name),
-            right="dynamodb:DescribeTable and dynamodb:DescribeTimeToLive",
-        )
-        if table is not None:
-            self._findings.expect("table", f"{name} is {table.status}", rules.table_problems(table))
-            self._used += [(KEEPS, table.arn), (("dynamodb:Query",), f"{table.arn}/index/{rules.INDEX}")]
-
     def _functions(self, arns: Sequence[str]) -> None:
         if len(arns) > 1:
             text = f"lanes feed {len(arns)} functions: {arns}"
@@ -274,59 +221,5 @@ class Check:
             function = self._findings.ask("function", partial(self._state.function, arn), right=right)
             # The older function of an existing queue, beside that of the lanes, is reported above and not compared.
             if function is not None and (len(arns) == 1 or VARIABLE in function.variables):
-                text = f"{function.reserved_concurrency} at once, {format_duration(function.timeout)} each"
-                self._findings.expect("function", text, rules.function_problems(self._deployment, function))
-                self._version(function)
-                self._permissions(function, self._used)
-
-    def _version(self, function: FunctionState, subject: str = "version", *, named: str = "") -> None:
-        """Check that the live version is that of the last deployment."""
-        if not function.version.isdecimal():
-            return
-        read = partial(self._state.newest_version, function.name)
-        newest = self._findings.ask(subject, read, right="lambda:ListVersionsByFunction")
-        if newest is not None:
-            live = int(function.version)
-            self._findings.expect(
-                subject, f"{named}{live} is live", rules.version_problems(live, newest, named=named)
-            )
-
-    def _permissions(
-        self,
-        function: FunctionState,
-        used: Sequence[tuple[Sequence[str], str]],
-        *,
-        subject: str = "permissions",
-        named: str = "",
-    ) -> None:
-        """Ask IAM whether the function's role has all rights that it needs."""
-        missing: rules.Problems = []
-        right = "iam:SimulatePrincipalPolicy on the function's role"
-        for actions, resource in used:
-            read = partial(self._state.denied, function.role_arn, actions=actions, resource=resource)
-            denied = self._findings.ask(subject, read, right=right)
-            # The right to ask is missing: each further question would add the same finding.
-            if denied is None:
-                return
-            missing += [
-                rules.Problem(
-                    "right_missing",
-                    f"{named}the function may not {action} on {resource}",
-                    rules.GRANT_KEY if actions is KEY else rules.DEPLOY,
-                )
-                for action in denied
-            ]
-        text = f"{named}the function may use its queues{' and its table' if used is self._used else ''}"
-        self._findings.expect(subject, text, missing)
-
-    def _account(self) -> None:
-        account = self._findings.ask("account", self._state.account, right="lambda:GetAccountSettings")
-        if account is not None:
-            text = f"{account.concurrency} concurrent executions, {account.unreserved} of them unreserved"
-            self._findings.expect("account", text, rules.account_problems(account, self._config))
-
-
-def _needed(actions: Sequence[str], queue: Mapping[str, str]) -> list[tuple[Sequence[str], str]]:
-    """Return the rights of a function that uses a queue so: on the queue, and on its key."""
-    key = queue_rules.key_of(queue)
-    return [(actions, queue["QueueArn"]), *([] if key is None else [(KEY, key)])]
+                text = f"{function.reserved_concurrency} at once"
+                self._findings.expect("function", text, rules.function_problems(self._config, function))

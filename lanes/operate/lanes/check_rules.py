@@ -1,4 +1,4 @@
-"""The rules of a check: requirements of mappings, function, table and account, with advice."""
+"""The rules of a check: requirements of mappings, bell and function, with advice."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from lanes import bell
-from lanes.config.deployment import VARIABLE, Deployment
-from lanes.config.table import format_duration
-from lanes.errors import ConfigurationError
 from lanes.operate.history.audit import DONE
 from lanes.operate.lanes.mappings import DISABLED, ENABLED, PAUSE
 
@@ -17,8 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lanes.config import Lane, LanesConfig
+    from lanes.config.deployment import Deployment
     from lanes.operate.history.audit import AuditEntry
-    from lanes.operate.lanes.deployed import AccountState, FunctionState, TableState
+    from lanes.operate.lanes.deployed import FunctionState
     from lanes.operate.lanes.mappings import LaneMapping
 
 
@@ -33,35 +31,7 @@ class Problem(NamedTuple):
 Problems = list[Problem]
 
 DEPLOY = "deploy the stack again: cdk deploy"
-GRANT_KEY = "pass an existing queue with its key, Queue.from_queue_attributes(..., key_arn=...); deploy again"
 RESCUE = 'move them to a lane: docs/how-to/deploy.md, "Rescue the messages of a removed lane"'
-TTL, INDEX = "expires_at", "parked"
-
-
-def local_problems(local: LanesConfig, deployed: LanesConfig) -> Problems:
-    """Compare a `lanes.toml` with the deployed configuration."""
-    return [
-        Problem("setting_differs", f"lanes.toml differs from the deployed configuration: {line}", DEPLOY)
-        for line in differences(local.to_dict(), deployed.to_dict())
-    ]
-
-
-def differences(local: object, deployed: object, where: str = "") -> list[str]:
-    """Return the settings that differ between two resolved configurations."""
-    if isinstance(local, dict) and isinstance(deployed, dict):
-        dot = "." if where else ""
-        return [
-            line
-            for key in sorted({*local, *deployed})
-            for line in differences(local.get(key), deployed.get(key), f"{where}{dot}{key}")
-        ]
-    if isinstance(local, list) and isinstance(deployed, list) and len(local) == len(deployed):
-        return [
-            line
-            for place, (one, other) in enumerate(zip(local, deployed, strict=True))
-            for line in differences(one, other, f"{where}[{place}]")
-        ]
-    return [] if local == deployed else [f"{where} is {local} in the file, {deployed} in the deployment"]
 
 
 def lane_mapping_problems(lane: Lane, mapping: LaneMapping) -> Problems:
@@ -176,8 +146,8 @@ def resumed_problems(lane: Lane, mappings: Sequence[LaneMapping], switches: Sequ
     return [Problem("resumed_by_deploy", text, advice)]
 
 
-def serving_problems(mapping: LaneMapping, *, disabled: Problem, deploy: str = DEPLOY) -> Problems:
-    """Return whether a mapping does not run, or would delete what its function returns."""
+def mapping_problems(mapping: LaneMapping, *, batch_size: int, most: int, disabled: Problem) -> Problems:
+    """Compare a mapping with its deployed settings."""
     problems = []
     if mapping.state == DISABLED:
         problems.append(disabled)
@@ -185,13 +155,7 @@ def serving_problems(mapping: LaneMapping, *, disabled: Problem, deploy: str = D
         problems.append(Problem("changing", f"it is {mapping.state}", "wait, then check again"))
     if not mapping.reports_failures:
         text = "ReportBatchItemFailures is not set: returned records would be deleted"
-        problems.append(Problem("no_partial_response", text, deploy))
-    return problems
-
-
-def mapping_problems(mapping: LaneMapping, *, batch_size: int, most: int, disabled: Problem) -> Problems:
-    """Compare a mapping with its deployed settings."""
-    problems = serving_problems(mapping, disabled=disabled)
+        problems.append(Problem("no_partial_response", text, DEPLOY))
     if mapping.batch_size != batch_size:
         text = f"batch size is {mapping.batch_size}, {batch_size} was deployed"
         problems.append(Problem("batch_size_differs", text, DEPLOY))
@@ -202,7 +166,7 @@ def mapping_problems(mapping: LaneMapping, *, batch_size: int, most: int, disabl
 
 
 def bell_problems(config: LanesConfig, queue: Mapping[str, str]) -> Problems:
-    """Compare the bell's queue with the requirements of its rings."""
+    """Compare the bell's queue with the requirements of its rings, and look for the heartbeat in it."""
     problems = [
         Problem("queue_setting", f"{name} is {queue.get(name, 'not set')}; it must be true", DEPLOY)
         for name in ("FifoQueue", "ContentBasedDeduplication")
@@ -213,71 +177,25 @@ def bell_problems(config: LanesConfig, queue: Mapping[str, str]) -> Problems:
     if seconds != wanted:
         text = f"visibility timeout is {seconds} s; it must be {wanted:g} s"
         problems.append(Problem("visibility_timeout_differs", text, DEPLOY))
+    # The heartbeat is always in it: the next one waits behind it before it is released.
+    if not messages_in(queue):
+        text = "it has no heartbeat: without a ring, no invocation starts"
+        advice = (
+            "check again after a minute; if it stays so, enable the rule of the heartbeat, or deploy again"
+        )
+        problems.append(Problem("no_heartbeat", text, advice))
     return problems
 
 
-def function_problems(deployment: Deployment, function: FunctionState) -> Problems:
-    """Compare the function with the deployment document."""
-    settings, wanted = deployment.config.consumer, deployment.config.consumer.reserved_concurrency
-    slots = function.reserved_concurrency
-    problems = []
+def function_problems(config: LanesConfig, function: FunctionState) -> Problems:
+    """Compare the function's concurrency with the number of slots."""
+    slots, wanted = function.reserved_concurrency, config.consumer.reserved_concurrency
     if slots == 0:
-        problems.append(Problem("nothing_runs", "reserved concurrency is 0: nothing runs", DEPLOY))
-    elif slots != wanted:
+        return [Problem("nothing_runs", "reserved concurrency is 0: nothing runs", DEPLOY)]
+    if slots != wanted:
         text = f"reserved concurrency is {slots}, {wanted} was deployed"
-        problems.append(Problem("reserved_concurrency_differs", text, DEPLOY))
-    if function.timeout != settings.function_timeout:
-        deployed = format_duration(settings.function_timeout)
-        text = f"timeout is {format_duration(function.timeout)}, {deployed} was deployed"
-        problems.append(Problem("timeout_differs", text, DEPLOY))
-    if function.memory_mb != settings.memory_mb:
-        text = f"memory is {function.memory_mb} MB, {settings.memory_mb} was deployed"
-        problems.append(Problem("memory_differs", text, DEPLOY))
-    try:
-        same = Deployment.from_env(function.variables) == deployment
-    except ConfigurationError:
-        same = False
-    if not same:
-        text = f"its {VARIABLE} differs from the stack's parameter"
-        problems.append(Problem("document_differs", text, DEPLOY))
-    return problems
-
-
-def version_problems(live: int, newest: int, *, named: str = "") -> Problems:
-    """Compare the live version with the newest one, which a deployment makes live."""
-    if live >= newest:
-        return []
-    text = (
-        f"{named}{live} is live, but {newest} is the newest: a deployment is in progress, or the alias was moved by "
-        "hand"
-    )
-    # A deployment without a change of the function leaves the alias, and one that fails restores that of the template.
-    advice = "deploy the commit that is to run, with a change of the function such as its description"
-    return [Problem("older_version_live", text, advice)]
-
-
-def table_problems(table: TableState) -> Problems:
-    """Compare the table with the requirements of the ledger."""
-    problems = []
-    if table.status != "ACTIVE":
-        problems.append(Problem("not_active", f"it is {table.status}", "wait until it is ACTIVE"))
-    if table.expires_by != TTL:
-        text = f"items expire by {table.expires_by}; they must expire by {TTL}"
-        problems.append(Problem("no_expiry", text, DEPLOY))
-    if INDEX not in table.indexes:
-        problems.append(Problem("index_missing", f"the index {INDEX!r} is missing", DEPLOY))
-    return problems
-
-
-def account_problems(account: AccountState, config: LanesConfig) -> Problems:
-    """Compare the account's quota with the function's reservation."""
-    # AWS: a reservation leaves up to 100 executions to the other functions (Lambda developer guide, "Configuring
-    # reserved concurrency"), so a quota close to the reservation is used up by other functions.
-    if account.concurrency > config.consumer.reserved_concurrency:
-        return []
-    text = f"its {account.concurrency} concurrent executions are all reserved by the function"
-    advice = "ask for more under Service Quotas, AWS Lambda, Concurrent executions"
-    return [Problem("concurrency_used_up", text, advice)]
+        return [Problem("reserved_concurrency_differs", text, DEPLOY)]
+    return []
 
 
 def queue_prefix(deployment: Deployment) -> str | None:

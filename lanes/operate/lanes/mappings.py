@@ -71,9 +71,6 @@ class QueueMappings(Protocol):
     def of_function(self, arn: str) -> Sequence[LaneMapping]:
         """Return the mappings to a function, of any source, to all its versions and aliases."""
 
-    def of_source(self, arn: str) -> Sequence[LaneMapping]:
-        """Return the mappings of all functions on a queue, by its ARN."""
-
 
 class Mappings(QueueMappings, Protocol):
     """Reads and changes mappings; every method raises `AwsError`."""
@@ -113,10 +110,6 @@ class PulledLanes:
     def of_function(self, arn: str) -> Sequence[LaneMapping]:
         """Return the mappings to a function."""
         return self._calls.of_function(arn)
-
-    def of_source(self, arn: str) -> Sequence[LaneMapping]:
-        """Return the mappings of all functions on a queue."""
-        return self._calls.of_source(arn)
 
     def of_lane(self, lane: str) -> Sequence[LaneMapping]:
         """Return the bell's mapping, as disabled if the lane is paused."""

@@ -6,14 +6,14 @@ import json
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from lanes.config import MAX_RECEIVES, VISIBILITY_FACTOR
+from lanes.config import MAX_RECEIVES
 from lanes.consumer.outcome import outage_floor, receive_floor
 from lanes.operate.lanes.check_rules import DEPLOY, Problem, Problems
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lanes.config import Lane, LanesConfig
+    from lanes.config import Lane
 
 OWNER = "change it where the queue is defined; the stack only uses it"
 GONE = (
@@ -67,20 +67,13 @@ def encryption_problems(queue: Mapping[str, str], advice: str) -> Problems:
     return [Problem("not_encrypted", "it is not encrypted", advice)]
 
 
-def visibility_problems(config: LanesConfig, lane: Lane, queue: Mapping[str, str]) -> Problems:
-    """Compare the visibility timeout of a queue of the stack with the lane's, and with the function's timeout."""
-    seconds = int(queue.get("VisibilityTimeout", 0))
-    wanted = lane.visibility_timeout.total_seconds()
-    least = VISIBILITY_FACTOR * config.consumer.function_timeout.total_seconds()
-    problems = []
-    if seconds != wanted:
-        text = f"visibility timeout is {seconds} s, {wanted:g} s was deployed"
-        problems.append(Problem("visibility_timeout_differs", text, DEPLOY))
-    if seconds < least:
-        text = f"visibility timeout is {seconds} s, below {VISIBILITY_FACTOR} times that of the function"
-        advice = f"set visibility_timeout of {lane.name} to {least:g} s or more, then deploy"
-        problems.append(Problem("visibility_timeout_short", text, advice))
-    return problems
+def visibility_problems(lane: Lane, queue: Mapping[str, str]) -> Problems:
+    """Compare the visibility timeout of a queue of the stack with the lane's."""
+    seconds, wanted = int(queue.get("VisibilityTimeout", 0)), lane.visibility_timeout.total_seconds()
+    if seconds == wanted:
+        return []
+    text = f"visibility timeout is {seconds} s, {wanted:g} s was deployed"
+    return [Problem("visibility_timeout_differs", text, DEPLOY)]
 
 
 def existing_visibility_problems(lane: Lane, queue: Mapping[str, str]) -> Problems:
@@ -120,14 +113,6 @@ def retention_problems(
     if int(dead.get("MessageRetentionPeriod", 0)) >= int(queue.get("MessageRetentionPeriod", 0)):
         return []
     return [Problem("short_retention", f"it keeps {kept_for(dead)}, {of} {kept_for(queue)}", advice)]
-
-
-def key_of(queue: Mapping[str, str]) -> str | None:
-    """Return the ARN of the key that encrypts a queue; None if the function needs no right for it, or by an alias."""
-    key, arn = queue.get("KmsMasterKeyId", ""), queue["QueueArn"].split(":")
-    if not key or key.startswith("alias/") or ":alias/" in key:
-        return None
-    return key if key.startswith("arn:") else ":".join([*arn[:2], "kms", *arn[3:5], f"key/{key}"])
 
 
 def kept_for(queue: Mapping[str, str]) -> str:

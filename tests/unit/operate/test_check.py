@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-from datetime import timedelta
 
 import pytest
 
@@ -11,7 +10,7 @@ from lanes.config.deployment import Deployment, LaneQueues
 from lanes.errors import AwsError
 from lanes.operate.history.audit import AuditEntry
 from lanes.operate.lanes.check import Check
-from lanes.operate.lanes.deployed import AccountState, FunctionState, TableState
+from lanes.operate.lanes.deployed import FunctionState
 from lanes.operate.lanes.findings import Verdict
 from lanes.operate.lanes.mappings import LaneMapping
 
@@ -34,13 +33,8 @@ MAPPING = LaneMapping(
     uuid="u", state="Enabled", function_arn="f", batch_size=10, maximum_concurrency=2, reports_failures=True
 )
 FUNCTION = FunctionState(
-    name="f",
-    timeout=timedelta(seconds=30),
-    memory_mb=512,
     variables={"LANES_DEPLOYMENT": DEPLOYMENT.to_json()},
-    role_arn="role",
     reserved_concurrency=1,
-    version="7",
     log_group="/aws/lambda/f",
 )
 
@@ -54,10 +48,6 @@ class Deployed:
         self.of_others = []
         self.foreign = []
         self.the_function = FUNCTION
-        self.newest = 7
-        self.the_table = TableState(arn="table", status="ACTIVE", expires_by="expires_at", indexes=["parked"])
-        self.the_account = AccountState(concurrency=1000, unreserved=900)
-        self.refused = []
         self.switched = []
         self.left = []
         self.errors = {}
@@ -94,25 +84,9 @@ class Deployed:
         self._fail("switches")
         return self.switched
 
-    def function(self, arn):
+    def function(self, _arn):
         self._fail("function")
         return self.the_function
-
-    def newest_version(self, _name):
-        self._fail("newest_version")
-        return self.newest
-
-    def table(self, _name):
-        self._fail("table")
-        return self.the_table
-
-    def account(self):
-        self._fail("account")
-        return self.the_account
-
-    def denied(self, _role, *, actions, resource):
-        self._fail("denied")
-        return [action for action in actions if (action, resource) in self.refused]
 
     def _fail(self, name):
         if name in self.errors:
@@ -133,19 +107,14 @@ def test_a_sound_deployment_has_nothing_wrong():
     """A line for each part all the same."""
     found = findings(Deployed())
 
-    assert {one.verdict for one in found} == {Verdict.OK, Verdict.NOTE}
+    assert {one.verdict for one in found} == {Verdict.OK}
     assert {one.subject for one in found} == {
-        "configuration",
         *(
             f"{lane} {part}"
             for lane in ("HIGH", "MAIN")
             for part in ("queue", "dead-letter queue", "mapping")
         ),
-        "table",
         "function",
-        "version",
-        "permissions",
-        "account",
     }
 
 
@@ -153,7 +122,6 @@ def test_a_sound_deployment_has_nothing_wrong():
     ("url", "attributes", "finding"),
     [
         ("HIGH", {"VisibilityTimeout": "200"}, "HIGH queue: visibility timeout is 200 s, 180 s was deployed"),
-        ("HIGH", {"VisibilityTimeout": "60"}, "HIGH queue: visibility timeout is 60 s, below 6 times"),
         ("MAIN", {"DeduplicationScope": "queue"}, "MAIN queue: DeduplicationScope is queue"),
         ("MAIN", {"ContentBasedDeduplication": "true"}, "MAIN queue: ContentBasedDeduplication is true"),
         ("MAIN", {"SqsManagedSseEnabled": "false"}, "MAIN queue: it is not encrypted"),
@@ -254,11 +222,10 @@ ON_EXISTING = dataclasses.replace(
 )
 
 
-def findings_on(attributes, *, dead=None, refused=()):
+def findings_on(attributes, *, dead=None):
     """Give the findings about a lane on an existing queue with these attributes."""
     deployed = Deployed()
     deployed.changed = {"HIGH": attributes, "HIGH-dead": dead or {}}
-    deployed.refused = refused
     deployed.the_function = dataclasses.replace(
         FUNCTION, variables={"LANES_DEPLOYMENT": ON_EXISTING.to_json()}
     )
@@ -328,7 +295,7 @@ def test_the_older_function_beside_the_lanes_is_named_and_not_compared():
     """While both are mapped to the queue: its settings are its owner's."""
     deployed = Deployed()
     deployed.of_others = [dataclasses.replace(MAPPING, uuid="7", function_arn="older", batch_size=3)]
-    older = dataclasses.replace(FUNCTION, name="older", variables={}, memory_mb=128)
+    older = dataclasses.replace(FUNCTION, variables={}, reserved_concurrency=None)
     deployed.function = lambda arn: older if arn == "older" else FUNCTION
 
     wrong = [one for one in findings(deployed) if one.verdict is Verdict.WRONG]
@@ -403,30 +370,6 @@ def test_an_existing_queue_that_is_gone_is_not_a_matter_of_deploying_again():
     ]
 
 
-@pytest.mark.parametrize("key", ["1234abcd", "arn:aws:kms:eu-central-1:123456789012:key/1234abcd"])
-def test_a_missing_right_on_the_key_of_a_queue_is_found(key):
-    """Every receive would fail with an access error; the app has to know the key."""
-    arn = "arn:aws:kms:eu-central-1:123456789012:key/1234abcd"
-    queue_arn = "arn:aws:sqs:eu-central-1:123456789012:HIGH"
-    policy = json.dumps({"deadLetterTargetArn": "arn:HIGH-dead", "maxReceiveCount": 1000})
-
-    found = findings_on(
-        {"KmsMasterKeyId": key, "QueueArn": queue_arn, "RedrivePolicy": policy},
-        refused=[("kms:Decrypt", arn)],
-    )
-
-    (wrong,) = (one for one in found if one.verdict is Verdict.WRONG)
-    assert wrong.found == f"the function may not kms:Decrypt on {arn}"
-    assert "from_queue_attributes" in wrong.advice
-
-
-def test_the_managed_key_of_sqs_needs_no_right():
-    """Its policy lets the whole account use it through SQS."""
-    found = findings_on({"KmsMasterKeyId": "alias/aws/sqs", "SqsManagedSseEnabled": "false"})
-
-    assert [one for one in found if one.verdict is Verdict.WRONG] == []
-
-
 @pytest.mark.parametrize(
     ("change", "text", "advice"),
     [
@@ -475,7 +418,10 @@ def pulled(mapping=BELL_MAPPING, **bell):
     """Give a deployment of the pull engine."""
     deployed = Deployed()
     deployed.found = [mapping]
-    deployed.changed = {"bell": {"ContentBasedDeduplication": "true", "VisibilityTimeout": "32"} | bell}
+    rings = {"ApproximateNumberOfMessagesNotVisible": "1"}
+    deployed.changed = {
+        "bell": {"ContentBasedDeduplication": "true", "VisibilityTimeout": "32"} | rings | bell
+    }
     variables = {"LANES_DEPLOYMENT": PULL.to_json()}
     deployed.the_function = dataclasses.replace(FUNCTION, variables=variables, reserved_concurrency=3)
     return deployed
@@ -536,6 +482,10 @@ def test_a_disabled_mapping_of_the_bell_is_no_paused_lane():
             pulled(ContentBasedDeduplication="false"),
             "bell: ContentBasedDeduplication is false; it must be true",
         ),
+        (
+            pulled(ApproximateNumberOfMessagesNotVisible="0"),
+            "bell: it has no heartbeat: without a ring, no invocation starts",
+        ),
     ],
 )
 def test_a_bell_that_was_changed_is_found(deployed, finding):
@@ -543,73 +493,17 @@ def test_a_bell_that_was_changed_is_found(deployed, finding):
     assert finding in wrong_in_pull(deployed)
 
 
-def test_missing_rights_on_the_bell_are_named():
-    """The function rings it too."""
-    deployed = pulled()
-    deployed.refused = [("sqs:SendMessage", "arn:bell")]
-
-    assert wrong_in_pull(deployed) == ["permissions: the function may not sqs:SendMessage on arn:bell"]
-
-
 @pytest.mark.parametrize(
-    ("change", "text"),
-    [
-        ({"reserved_concurrency": 0}, "nothing runs"),
-        ({"reserved_concurrency": None}, "reserved concurrency is None, 1 was deployed"),
-        ({"timeout": timedelta(seconds=60)}, "timeout is 1m, 30s was deployed"),
-        ({"memory_mb": 128}, "memory is 128 MB"),
-        ({"variables": {}}, "LANES_DEPLOYMENT differs from"),
-    ],
+    ("slots", "code"), [(0, "nothing_runs"), (None, "reserved_concurrency_differs"), (1, "as_expected")]
 )
-def test_a_function_that_was_changed_is_found(change, text):
-    """Its variables count too: they say which lanes there are."""
+def test_the_concurrency_is_that_of_the_deployment(slots, code):
+    """Without a reservation of its own it shares the account's."""
     deployed = Deployed()
-    deployed.the_function = dataclasses.replace(FUNCTION, **change)
+    deployed.the_function = dataclasses.replace(FUNCTION, reserved_concurrency=slots)
 
-    assert any(text in line for line in wrong(deployed))
+    (found,) = [one for one in findings(deployed) if one.subject == "function"]
 
-
-@pytest.mark.parametrize(
-    ("live", "newest", "found"),
-    [("7", 7, 0), ("6", 7, 1), ("9", 10, 1), ("10", 10, 0), ("$LATEST", 7, 0)],
-)
-def test_an_older_version_that_is_live_is_found(live, newest, found):
-    """An alias moved by hand stays where it is until the function changes."""
-    deployed = Deployed()
-    deployed.the_function = dataclasses.replace(FUNCTION, version=live)
-    deployed.newest = newest
-
-    lines = [line for line in wrong(deployed) if line.startswith("version: ")]
-
-    assert len(lines) == found
-    assert all(f"{live} is live, but {newest} is the newest" in line for line in lines)
-
-
-def test_missing_rights_of_the_function_are_named():
-    """With the resource."""
-    deployed = Deployed()
-    deployed.refused = [("sqs:SendMessage", "arn:MAIN-dead"), ("dynamodb:Query", "table/index/parked")]
-
-    assert wrong(deployed) == [
-        "permissions: the function may not sqs:SendMessage on arn:MAIN-dead",
-        "permissions: the function may not dynamodb:Query on table/index/parked",
-    ]
-
-
-def test_a_table_that_was_changed_is_found():
-    """It has to expire items and to have its index."""
-    deployed = Deployed()
-    deployed.the_table = TableState(arn="table", status="UPDATING", expires_by=None, indexes=[])
-
-    assert len([line for line in wrong(deployed) if line.startswith("table")]) == 3
-
-
-def test_a_quota_that_the_function_uses_up_is_found():
-    """New accounts begin with ten."""
-    deployed = Deployed()
-    deployed.the_account = AccountState(concurrency=1, unreserved=0)
-
-    assert [line.partition(":")[0] for line in wrong(deployed)] == ["account"]
+    assert found.code == code
 
 
 @pytest.mark.parametrize(
@@ -618,26 +512,12 @@ def test_a_quota_that_the_function_uses_up_is_found():
 def test_what_can_not_be_read_is_unknown_and_what_is_gone_is_wrong(code, verdict):
     """The first names the right that is missing, the second says to deploy."""
     deployed = Deployed()
-    deployed.errors = {"table": code}
+    deployed.errors = {"function": code}
 
-    (table,) = [one for one in findings(deployed) if one.subject == "table"]
+    (function,) = [one for one in findings(deployed) if one.subject == "function"]
 
-    assert table.verdict is verdict
-    assert ("dynamodb:DescribeTable" if verdict is Verdict.UNKNOWN else "deploy") in table.advice
-
-
-def test_a_file_that_differs_from_what_is_deployed_is_told_setting_by_setting():
-    """Only where a file is given."""
-    local = LanesConfig.from_dict(
-        {"consumer": {"max_attempts": 3}, "lanes": [{"name": "HIGH", "threshold": 60}, {"name": "MAIN"}]}
-    )
-
-    assert wrong(Deployed(), local=CONFIG) == []
-    prefix = "configuration: lanes.toml differs from the deployed configuration: "
-    assert wrong(Deployed(), local=local) == [
-        f"{prefix}consumer.max_attempts is 3 in the file, 5 in the deployment",
-        f"{prefix}lanes[0].threshold is 60 in the file, 50 in the deployment",
-    ]
+    assert function.verdict is verdict
+    assert ("lambda:GetFunctionConcurrency" if verdict is Verdict.UNKNOWN else "deploy") in function.advice
 
 
 def switched(action, *, target="MAIN", outcome="done"):
