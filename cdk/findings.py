@@ -1,4 +1,4 @@
-"""Acknowledgments of findings: why a rule of cdk-nag does not apply to one construct."""
+"""Findings: why a rule of cdk-nag does not apply to a construct, and references that our own rules compare."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -32,6 +32,24 @@ def acknowledge_wildcard(construct: IConstruct, arn: str, reason: str) -> None:
     """
     named = _flat(Stack.of(construct).resolve(arn))
     acknowledge(construct, f"AwsSolutions::AwsSolutions-IAM5[Resource::{named}]", reason)
+
+
+def reference_from(node: IConstruct, owner: IConstruct, value: str) -> Any:
+    """
+    Give a value as the template of a node refers to it; None if it does not.
+
+    Args:
+        node: A construct of any stack of the app.
+        owner: The construct with the value, such as an ARN.
+        value: The value.
+
+    """
+    written = Stack.of(node).resolve(value)
+    if isinstance(written, str) or Stack.of(node).node.path == Stack.of(owner).node.path:
+        return written
+    # A stack that refers to it imports it. Unused, it resolves to the owner's own reference, by a logical id that the
+    # other template may have too.
+    return None if written == Stack.of(owner).resolve(value) else written
 
 
 def _flat(value: Any) -> str:

@@ -16,7 +16,7 @@ from constructs import Construct, IValidation
 
 from lanes.config import deployment
 
-from ..findings import acknowledge
+from ..findings import acknowledge, reference_from
 
 RUNTIME = lambda_.Runtime.PYTHON_3_14
 ARCHITECTURE = lambda_.Architecture.ARM_64
@@ -263,13 +263,12 @@ class ForeignMappings:
         ]
 
     def _is_target(self, node: lambda_.CfnEventSourceMapping) -> bool:
-        resolve = Stack.of(node).resolve
         names = [
-            name
+            reference_from(node, self._function, name)
             for one in (self._function, self._live, self._function.current_version)
             for name in (one.function_name, one.function_arn)
         ]
-        return resolve(node.function_name) in [resolve(name) for name in names]
+        return Stack.of(node).resolve(node.function_name) in names
 
 
 def _source_of(node: lambda_.CfnEventSourceMapping) -> str:

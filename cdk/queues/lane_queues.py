@@ -19,6 +19,7 @@ from constructs import Construct, IConstruct, IValidation
 
 from lanes.config import MAX_RECEIVES, EngineName, LanesConfig
 
+from ..findings import reference_from
 from .bell import Bell
 from .contradictions import MAX_RETENTION, refuse_contradictions
 from .existing import existing_lanes, label_of, needs_deduplication_id, resource_of
@@ -200,10 +201,10 @@ class LostEvents:
             else:
                 continue
             # A schedule's universal target has the ARN of an action, and may set every parameter.
-            arns = [target.get("arn") for target in targets]
+            arns = [arn for target in targets if (arn := target.get("arn")) is not None]
             found += [
                 f"{node.node.path} targets the lane {lane.lane.name}. {ADVICE}"
                 for lane in self._lanes
-                if Stack.of(node).resolve(lane.queue.queue_arn) in arns
+                if reference_from(node, lane.queue, lane.queue.queue_arn) in arns
             ]
         return found

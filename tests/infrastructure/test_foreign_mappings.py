@@ -1,7 +1,7 @@
 """A mapping from another source to the consumer's function is refused at synth."""
 
 import pytest
-from aws_cdk import Duration, Stack
+from aws_cdk import App, Duration, Stack, Stage
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_event_sources as sources
 from aws_cdk import aws_sqs as sqs
@@ -19,11 +19,14 @@ def app():
 @pytest.fixture(params=["mappings", "pull"])
 def consumer(app, request):
     """Give the consumer of a stack, in both engines."""
-    stack = Stack(app, "Orders")
-    queues = LaneQueues(stack, "Lanes", config=lanes_config(2, engine=request.param))
+    return add_consumer(Stack(app, "Orders"), request.param)
+
+
+def add_consumer(stack, engine):
+    """Add lanes and their consumer to a stack."""
+    queues = LaneQueues(stack, "Lanes", config=lanes_config(2, engine=engine))
     code = {"code": lambda_.Code.from_inline(FOREIGN_CODE), "handler": "index.lambda_handler"}
-    ledger = Ledger(stack, "Ledger")
-    return PriorityConsumer(stack, "Consumer", queues=queues, ledger=ledger, **code)
+    return PriorityConsumer(stack, "Consumer", queues=queues, ledger=Ledger(stack, "Ledger"), **code)
 
 
 def test_the_mappings_of_the_constructs_are_their_own(app, consumer):
@@ -65,3 +68,14 @@ def test_a_foreign_queue_of_another_stack_is_refused_by_its_arn(app, consumer):
 
     with pytest.raises(RuntimeError, match=f"Jobs/Mapping/Resource maps {arn} to the function"):
         app.synth()
+
+
+@pytest.mark.parametrize("engine", ["mappings", "pull"])
+@pytest.mark.parametrize("scopes", [(App, App), (Stage, Stage), (App, Stage)])
+def test_two_stacks_of_lanes_in_one_app_are_no_matter_of_each_other(app, scopes, engine):
+    """Their templates name the parts alike."""
+    for number, kind in enumerate(scopes):
+        scope = app if kind is App else Stage(app, f"Stage{number}")
+        add_consumer(Stack(scope, f"Orders{number}"), engine)
+
+    app.synth()

@@ -9,7 +9,9 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_scheduler as scheduler
+from aws_cdk import aws_sqs as sqs
 from aws_cdk.assertions import Template
+from constructs import Construct
 
 from cdk import LaneQueues, LanesParameter, Ledger, PriorityConsumer, PriorityLanesStack
 from lanes.config import LanesConfig
@@ -197,6 +199,17 @@ def test_a_rule_that_targets_a_lane_is_found_at_synth(add, where):
 
     with pytest.raises(RuntimeError, match=r"targets the lane L1\..*a pipe from there"):
         app.synth()
+
+
+def test_a_queue_of_another_stack_with_the_name_of_a_lane_is_not_found():
+    """Templates name parts by their paths, and two stacks may have the same ones."""
+    app = new_app()
+    LaneQueues(Stack(app, "Orders"), "Lanes", config=lanes_config(2))
+    other = Stack(app, "Other")
+    lane = Construct(Construct(other, "Lanes"), "L1")
+    rule(other, sqs.Queue(lane, "Queue", fifo=True, content_based_deduplication=True))
+
+    app.synth()
 
 
 def test_rules_to_other_queues_and_the_heartbeat_are_not_found():
