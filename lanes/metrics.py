@@ -60,10 +60,6 @@ class Metric(enum.StrEnum):
         "UnavailableResource",
         "messages that returned without an attempt because their handler found its resource away",
     )
-    IGNORED_FIELDS = (
-        "IgnoredFields",
-        "fields of messages that the type of their handler's data lacks, at each attempt",
-    )
     LOWERED = (
         "LoweredPriorities",
         "attempts of messages with a priority above their lane, which their handlers may not send with",

@@ -2,9 +2,11 @@
 
 import io
 import shutil
+import sys
 import tempfile
 import zipfile
 from base64 import b64decode
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
@@ -48,6 +50,7 @@ class CodeStore:
         scratch = Path(tempfile.mkdtemp(dir=self._directory, prefix="unzip-"))
         with zipfile.ZipFile(io.BytesIO(archive)) as opened:
             opened.extractall(scratch)
+        _drop_foreign(scratch)
         try:
             scratch.rename(root)
         except OSError:
@@ -55,3 +58,18 @@ class CodeStore:
             shutil.rmtree(scratch)
             if not root.exists():
                 raise
+
+
+def _drop_foreign(root: Path) -> None:
+    """Remove packages with native code for another machine or Python; this environment has its own."""
+    ours = _machine_of(Path(sys.executable))
+    files = [(file, f".{file.name.partition('.')[2]}") for file in root.rglob("*.so")]
+    foreign = [one for one, suffix in files if suffix not in EXTENSION_SUFFIXES or _machine_of(one) != ours]
+    for package in {file.relative_to(root).parts[0] for file in foreign}:
+        shutil.rmtree(root / package, ignore_errors=True)
+
+
+def _machine_of(file: Path) -> bytes:
+    """Return the class and the machine of an ELF file."""
+    header = file.read_bytes()[:20]
+    return header[:5] + header[18:]

@@ -6,6 +6,7 @@ An asset is assembled from copies, so bundling needs no Docker.
 
 import ast
 import functools
+import re
 import shutil
 import stat
 import subprocess
@@ -19,7 +20,7 @@ from aws_cdk import aws_lambda as lambda_
 
 import lanes
 
-from .packages import PYTHON, install_packages
+from .packages import PYTHON, install_packages, install_reader
 
 # Of tools on this machine. Bytecode is of this machine's Python.
 EXCLUDED_FOLDERS = frozenset({"__pycache__", ".venv", ".git", ".pytest_cache", ".mypy_cache", ".ruff_cache"})
@@ -38,6 +39,8 @@ for file in sys.argv[1:]:
         sys.exit(f"{file}, line {error.lineno}: {type(error).__name__}: {error.msg}")
 """
 """A program that names the first file that isn't Python."""
+_TYPED = re.compile(rb"\bMessage\[(?!Any\])")
+"""A handler that names the type of its data."""
 NAME = lanes.__name__
 FOLDER = Path(next(iter(lanes.__path__)))
 
@@ -48,8 +51,9 @@ def consumer_code(folder: str | Path) -> lambda_.Code:
 
     The files of your folder are at the top of the asset, those behind links as well; a folder ``tests`` there is left
     out. Packages in its ``requirements.txt``, if there is one, are installed as wheels for the function's runtime
-    (Python 3.14 on arm64). Of this library the asset has the modules that your code imports. The same content gives the
-    same asset, so Lambda gets a new version only when something changed: pin your requirements.
+    (Python 3.14 on arm64). Of this library the asset has the modules that your code imports, and if a handler names the
+    type of its data, ``msgspec``. The same content gives the same asset, so Lambda gets a new version only when
+    something changed: pin your requirements.
 
     A module with a syntax error is refused. If ``python3.14`` is on the path, the asset has bytecode as well: Lambda
     can't write any, so without it each cold start compiles every module that it imports.
@@ -101,7 +105,10 @@ def bundle(source: Path, target: Path) -> None:
                 f"{file} would replace a file of an installed package in the function's asset; rename it"
             )
         _copy(file, target / place)
-    for place, file in modules_for(sorted(target.rglob("*.py"))).items():
+    sources = sorted(target.rglob("*.py"))
+    if any(_TYPED.search(source.read_bytes()) for source in sources):
+        install_reader(target)
+    for place, file in modules_for(sources).items():
         _copy(file, target / place)
     _compile(target)
     for path in target.rglob("*"):

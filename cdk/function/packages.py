@@ -4,6 +4,7 @@ The packages in a function's asset: the pinned ones of the library, and the requ
 Only pure Python and wheels for the function's runtime are installed, on any machine.
 """
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -16,8 +17,15 @@ from pathlib import Path
 # All requirements of the library in the function, as in requirements.txt, so that nothing is resolved where your folder
 # has no requirements. The Lambda runtime brings boto3.
 LIBRARY_REQUIREMENTS = ("aws-lambda-powertools==3.37.0", "jmespath==1.1.0", "typing-extensions==4.16.0")
-LIBRARY_RANGES = ("aws-lambda-powertools>=3.20,<4", "jmespath>=1.0.1,<2", "typing-extensions>=4.11,<5")
+LIBRARY_RANGES = (
+    "aws-lambda-powertools>=3.20,<4",
+    "jmespath>=1.0.1,<2",
+    "typing-extensions>=4.11,<5",
+    "msgspec>=0.20,<1",
+)
 """The versions that the library works with; your requirements may ask for another one within them."""
+READER = "msgspec==0.22.0"
+"""Reads the data of handlers that name its type; the only package with native code."""
 
 PYTHON = "3.14"
 MACHINE = "aarch64"
@@ -78,6 +86,32 @@ def install_packages(target: Path, *, requirements_file: Path) -> None:
     _check_platforms(target)
     for file in [path for path in target.glob("*.dist-info/*") if path.name in INSTALLER_FILES]:
         file.unlink()
+
+
+def install_reader(target: Path) -> None:
+    """
+    Install the reader of typed data into the asset, if your requirements have not.
+
+    It is fetched once for each user of this machine and then copied, so that only the first synthesis needs a network.
+
+    Raises:
+        RuntimeError: It can't be installed.
+
+    """
+    if any(target.glob(f"{READER.partition('==')[0]}-*.dist-info")):
+        return
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "priority-lanes")
+    kept = caches / f"{READER}-cp{PYTHON}-{MACHINE}"
+    if not kept.is_dir():
+        caches.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=caches) as scratch:
+            fetched = Path(scratch, "fetched")
+            _fetch([READER], fetched, folder=caches)
+            _check_platforms(fetched)
+            # Another synthesis may have been faster.
+            with contextlib.suppress(OSError):
+                fetched.rename(kept)
+    shutil.copytree(kept, target, dirs_exist_ok=True, ignore=lambda _, names: INSTALLER_FILES & {*names})
 
 
 def _key(name: str) -> str:

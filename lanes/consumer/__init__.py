@@ -70,7 +70,7 @@ class Consumer:
         self._stand_in: Consumer | None = None
 
     def handler(
-        self, kind: str, *, aliases: Iterable[str] = (), strict: bool = False, resource: str = ""
+        self, kind: str, *, aliases: Iterable[str] = (), resource: str = ""
     ) -> Callable[[Function], Function]:
         """
         Register the decorated function for messages of `kind`.
@@ -81,7 +81,6 @@ class Consumer:
         Args:
             kind: the kind.
             aliases: other names of the kind, such as those before it was renamed.
-            strict: dead-letter data with a field that the type of the data lacks, instead of ignoring the field.
             resource: the name of what the handler calls, if your handlers call several: while one is away, records of
                 the others start.
 
@@ -94,7 +93,7 @@ class Consumer:
         kinds = _kinds_of("handler", kind, aliases)
 
         def register(function: Function) -> Function:
-            self._handlers.add(kinds, function, strict=strict, resource=resource)
+            self._handlers.add(kinds, function, resource=resource)
             return function
 
         return register
@@ -105,7 +104,6 @@ class Consumer:
         *,
         max_size: int = LARGEST_BATCH,
         aliases: Iterable[str] = (),
-        strict: bool = False,
         resource: str = "",
     ) -> Callable[[BatchFunction], BatchFunction]:
         """
@@ -120,7 +118,6 @@ class Consumer:
             kind: the kind.
             max_size: the most messages in one call, 1 to 10; fewer are never waited for.
             aliases: other names of the kind, such as those before it was renamed.
-            strict: dead-letter data with a field that the type of the data lacks, instead of ignoring the field.
             resource: the name of what the handler calls, if your handlers call several: while one is away, records of
                 the others start.
 
@@ -140,7 +137,7 @@ class Consumer:
             raise ConfigurationError([problem], source="batch_handler")
 
         def register(function: BatchFunction) -> BatchFunction:
-            self._handlers.add(kinds, function, strict=strict, max_size=max_size, resource=resource)
+            self._handlers.add(kinds, function, max_size=max_size, resource=resource)
             return function
 
         return register

@@ -166,9 +166,6 @@ class Caller:
         self, batch: Batch, begun: Sequence[Attempt], *, check: Callable[[], None]
     ) -> Mapping[str, BaseException]:
         """Call the handler; return the errors by message id; raises `Yielded` if all attempts leave untouched."""
-        for attempt in begun:
-            if ignored := attempt.work.ignored_fields:
-                self._telemetry.count(Metric.IGNORED_FIELDS, ignored)
         try:
             return self._called(batch, begun, check=check)
         except BaseException as raised:  # noqa: BLE001 - the border to user code: every exception is an outcome

@@ -10,10 +10,12 @@ import math
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lanes.body import TRACE_HEADER
+from lanes.consumer.annotations import ANY, check_takes, data_type, signature_of
 from lanes.consumer.decoders import Decoders
 from lanes.consumer.event_loop import HandlerLoop
+from lanes.consumer.records import RawRecord
 from lanes.consumer.values import value
-from lanes.data import DataReader, data_reader
+from lanes.data import DataReader, reader_of
 from lanes.errors import DuplicateHandlerError, MessageDecodeError, UnknownKindError
 from lanes.message import Message
 from lanes.trace_context import TraceContext
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from lanes.consumer.decoders import Decoder
-    from lanes.consumer.records import RawRecord
 
 POWERTOOLS = "aws_lambda_powertools."
 
@@ -148,7 +149,7 @@ class Work:
     """
     A decoded record, with its handler or a `refusal` that says why it has none. A raw body has the SQS id.
 
-    `is_unknown` if no handler is registered for its kind; `ignored_fields` of the data that its type lacks.
+    `is_unknown` if no handler is registered for its kind.
     """
 
     handler: Registered | None
@@ -159,7 +160,6 @@ class Work:
     trace: TraceContext | None = None
     refusal: str = ""
     is_unknown: bool = False
-    ignored_fields: int = 0
 
     @property
     def expires_at(self) -> float:
@@ -199,7 +199,6 @@ class Handlers:
         kinds: Sequence[str],
         handler: Callable[..., Any],
         *,
-        strict: bool = False,
         max_size: int | None = None,
         resource: str = "",
     ) -> None:
@@ -208,14 +207,17 @@ class Handlers:
             kind for place, kind in enumerate(kinds) if kind in self._by_kind or kind in kinds[:place]
         ]:
             raise DuplicateHandlerError(kind=taken[0])
-        one = registered(handler, self._loop, strict=strict, max_size=max_size)
-        one = dataclasses.replace(one, resource=resource, unavailable=self.unavailable)
+        one = registered(handler, self._loop, max_size=max_size)
+        wanted = data_type(handler, takes_several=max_size is not None)
+        read = None if wanted is ANY else reader_of(wanted)
+        one = dataclasses.replace(one, read=read, resource=resource, unavailable=self.unavailable)
         self._by_kind |= dict.fromkeys(kinds, one)
 
     def add_raw(self, handler: Callable[..., Any]) -> None:
         """Register the handler of raw bodies."""
         if self._raw is not None:
             raise DuplicateHandlerError(kind="raw bodies")
+        check_takes(handler, RawRecord)
         self._raw = dataclasses.replace(registered(handler, self._loop), unavailable=self.unavailable)
 
     def add_decoder(self, function: Decoder, *, lane: str | None) -> None:
@@ -257,11 +259,11 @@ class Handlers:
                 trace=TraceContext.of_xray_header(header),
                 refusal="" if raw else record.problem or f"{error}{hint}",
             )
-        handler, refusal, ignored = self._by_kind.get(message.kind), "", 0
+        handler, refusal = self._by_kind.get(message.kind), ""
         if handler is None:
             refusal = str(UnknownKindError(kind=message.kind, known=sorted(self._by_kind)))
         elif handler.read is not None:
-            data, refusal, ignored = handler.read(message.data)
+            data, refusal = handler.read(message.data)
             if refusal:
                 handler = None
             else:
@@ -278,14 +280,11 @@ class Handlers:
             trace=trace,
             refusal=refusal,
             is_unknown=message.kind not in self._by_kind,
-            ignored_fields=ignored,
         )
 
 
-def registered(
-    handler: Callable[..., Any], loop: HandlerLoop, *, strict: bool = False, max_size: int | None = None
-) -> Registered:
-    """Return a handler as it is called; raises `TypeError` for one that can't be, or with an unknown data type."""
+def registered(handler: Callable[..., Any], loop: HandlerLoop, *, max_size: int | None = None) -> Registered:
+    """Return a handler as it is called; raises `TypeError` for one that can't be."""
     name = getattr(handler, "__qualname__", repr(handler))
     if _is_generator(handler):
         raise TypeError(
@@ -296,11 +295,11 @@ def registered(
             f"{name} is a class, whose call only makes an object; register one: consumer.handler(kind)({name}())"
         )
     try:
-        outer = inspect.signature(handler, follow_wrapped=False)
+        outer = signature_of(handler, follow_wrapped=False)
     except ValueError as error:
         raise TypeError(f"{name} has no signature to read; call it in a function of your own") from error
     # Decorated in its class, it would take the message for its object, and the context for the message.
-    if next(iter(inspect.signature(handler).parameters), "") in ("self", "cls"):
+    if next(iter(signature_of(handler).parameters), "") in ("self", "cls"):
         raise TypeError(
             f"{name} is a method without its object; register that of an object: "
             "consumer.handler(kind)(Orders().place)"
@@ -318,8 +317,7 @@ def registered(
             raise TypeError(f"{name}{outer} must take ({first}) or ({first}, context)")
         # A second parameter is for the context if it has no default, or is called context.
         takes_context = takes_two and (not takes_one or "context" in outer.parameters)
-    read = data_reader(handler, strict=strict, takes_several=max_size is not None)
-    return Registered(function=function, loop=loop, takes_context=takes_context, read=read, max_size=max_size)
+    return Registered(function=function, loop=loop, takes_context=takes_context, max_size=max_size)
 
 
 def _passes_on(handler: Callable[..., Any], outer: inspect.Signature) -> bool:
@@ -332,7 +330,7 @@ def _names_behind(handler: Callable[..., Any], name: str) -> list[str]:
     """Return the names that a decorated function gives the message and, if it asks for it, the context."""
     # The first wrapper that names its parameters, or the function behind all of them.
     layer: Any = handler
-    while _passes_on(layer, inner := inspect.signature(layer, follow_wrapped=False)):
+    while _passes_on(layer, inner := signature_of(layer, follow_wrapped=False)):
         layer = layer.__wrapped__
     places = [one for one in inner.parameters.values() if one.kind is not one.KEYWORD_ONLY]
     if any(one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in places) or not places:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
+import msgspec
+import pydantic
 import pytest
 
 from lanes import Consumer, LanesConfig, Message
@@ -46,7 +48,7 @@ def test_data_that_does_not_fit_never_reaches_the_handler(engine, idempotency):
     lanes.run_until_idle()
 
     assert [message.data for message in reached] == [Order(8)]
-    lanes.assert_dead_lettered("order.placed", reason="data.order must be an integer, not a string")
+    lanes.assert_dead_lettered("order.placed", reason="data.order: Expected `int`, got `str`")
     (letter,) = lanes.journal.dead_lettered
     assert letter.attempts == 0
     assert not lanes.journal.failed
@@ -54,27 +56,32 @@ def test_data_that_does_not_fit_never_reaches_the_handler(engine, idempotency):
     lanes.assert_nothing_waiting()
 
 
-@pytest.mark.parametrize("strict", [False, True])
-def test_a_field_that_the_type_lacks_is_ignored_and_counted_unless_the_handler_is_strict(engine, strict):
+class StrictOrder(msgspec.Struct, forbid_unknown_fields=True):
+    """The data of a handler whose type refuses fields that it lacks."""
+
+    order: int
+
+
+@pytest.mark.parametrize(
+    ("wanted", "reasons"),
+    [(Order, []), (StrictOrder, ["data: Object contains unknown field `gift`"])],
+)
+def test_a_field_that_the_type_lacks_is_ignored_unless_the_type_is_strict(engine, wanted, reasons):
     """A newer sender may have added it."""
     world = World(engine=engine)
     reached = []
 
-    @world.consumer.handler("order.placed", strict=strict)
-    def place(message: Message[Order]) -> None:
+    def place(message):
         reached.append(message.data)
 
-    message_id = world.send("MAIN", "order.placed", {"order": 7, "gift": True, "note2": "x"})
+    place.__annotations__["message"] = Message[wanted]
+    world.consumer.handler("order.placed")(place)
+    message_id = world.send("MAIN", "order.placed", {"order": 7, "gift": True})
     world.step("MAIN")
 
-    reasons = [note.reason for note in world.queues.notes.values()]
-    unknown = "data has the unknown field {!r}; Order has order, note"
-    if strict:
-        assert reasons == ["; ".join(unknown.format(name) for name in ("gift", "note2"))]
-        assert world.queues.notes[message_id].attempts == 0
-    else:
-        assert (reached, reasons) == ([Order(7)], [])
-    assert world.recorder.counts["IgnoredFields"] == (0 if strict else 2)
+    assert [note.reason for note in world.queues.notes.values()] == reasons
+    assert reached == ([] if reasons else [wanted(order=7)])
+    assert not reasons or world.queues.notes[message_id].attempts == 0
 
 
 def test_a_reason_with_half_a_character_can_still_be_sent(engine):
@@ -86,14 +93,13 @@ def test_a_reason_with_half_a_character_can_still_be_sent(engine):
 
     (letter,) = lanes.journal.dead_lettered
     assert not reached
-    assert letter.reason.encode() == b"data: ValueError: no note but ?"
+    assert letter.reason.encode() == b"data: no note but ?"
 
 
-@dataclass(frozen=True)
-class Folder:
+class Folder(pydantic.BaseModel):
     """Data that holds data of its own type."""
 
-    folders: list[Folder] = field(default_factory=list)
+    folders: list[Folder] = []
 
 
 def nested(levels):
@@ -120,7 +126,7 @@ class PanicError(BaseException):
 @pytest.mark.parametrize(
     ("wanted", "bad", "error", "reason"),
     [
-        (Folder, nested(300), None, "data: RecursionError: "),
+        (Folder, nested(300), None, "data: Invalid JSON: recursion limit exceeded"),
         (Checked, {"word": "bad"}, PanicError("overflow"), "PanicError: overflow"),
         (Checked, {"word": "bad"}, SystemExit(2), "data: SystemExit: 2"),
     ],

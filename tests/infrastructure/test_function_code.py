@@ -313,6 +313,34 @@ def test_requirements_of_the_folder_are_installed(folder, local_index, tmp_path,
     assert len(list(target.glob("needs*.py"))) == 4
 
 
+def test_a_handler_that_names_its_type_brings_its_reader(folder, local_index, tmp_path, monkeypatch):
+    """For the function's platform; only the first synthesis of a user needs an index, and a requirement goes first."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (folder / "plain.py").write_text("def place(message: Message[Any]): ...\n")
+    targets = [tmp_path / name for name in ("plain", "refused", "typed", "again", "own")]
+    for target in targets:
+        target.mkdir()
+    plain, refused, typed, again, own = targets
+
+    bundle(folder, plain)
+    (folder / "typed.py").write_text("def place(message: Message[Order]): ...\n")
+    with pytest.raises(RuntimeError, match=r"could not be installed: msgspec=="):
+        bundle(folder, refused)
+    name, _, version = packages.READER.partition("==")
+    make_wheel(local_index, name, version, tag="cp314-cp314-manylinux_2_17_aarch64")
+    bundle(folder, typed)
+    for wheel in local_index.glob("msgspec*"):
+        wheel.unlink()
+    bundle(folder, again)
+    make_wheel(local_index, name, "0.21", tag="cp314-cp314-manylinux_2_17_aarch64")
+    (folder / "requirements.txt").write_text("msgspec==0.21\n")
+    bundle(folder, own)
+
+    assert [(target / "msgspec.py").exists() for target in targets] == [False, False, True, True, True]
+    assert not (again / f"msgspec-{version}.dist-info" / "RECORD").exists()
+    assert (own / "msgspec-0.21.dist-info").is_dir()
+
+
 def test_a_wheel_of_this_machine_is_refused(folder, local_index, tmp_path):
     """Pip builds a package in a folder for the machine where it runs."""
     target = tmp_path / "asset"
@@ -393,7 +421,7 @@ def test_the_pinned_packages_are_those_of_the_repository():
     """The function gets the versions that the tests use."""
     pinned = set(re.findall(r"^[\w.-]+==[\w.]+", (ROOT / "requirements.txt").read_text(), flags=re.MULTILINE))
 
-    assert {*packages.LIBRARY_REQUIREMENTS} <= pinned
+    assert {*packages.LIBRARY_REQUIREMENTS, packages.READER} <= pinned
 
 
 def test_a_module_with_a_syntax_error_is_refused_with_its_line(folder, monkeypatch):

@@ -96,7 +96,7 @@ order_of_it: int = Message(kind="k", data=Order(order=7)).data.order
 wrong: str = Message(kind="k", data=Order(order=7)).data.order  # type: ignore[assignment]
 
 
-@consumer.handler("invoice.issued", aliases=["invoice.created"], strict=True)
+@consumer.handler("invoice.issued", aliases=["invoice.created"])
 async def post_invoice(message: Message[Order], context: HandlerContext) -> None:
     """Be a coroutine function."""
     await context.checkpoint()
