@@ -29,6 +29,7 @@ from .function.lambda_function import (
     add_function,
     add_queue_mapping,
     own_variables,
+    refuse_unknown,
     service_of,
 )
 from .parameter import deployment_document
@@ -109,6 +110,7 @@ class PriorityConsumer(Construct):
         removal_policy: RemovalPolicy = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
         **function_props: Unpack[FunctionProps],
     ) -> None:
+        refuse_unknown(type(self), function_props, known=FunctionProps.__optional_keys__)
         super().__init__(scope, construct_id)
         settings = queues.config.consumer
         self.ledger = ledger

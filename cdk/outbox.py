@@ -30,6 +30,7 @@ from .function.lambda_function import (
     FunctionProps,
     add_function,
     own_variables,
+    refuse_unknown,
     service_of,
 )
 from .parameter import deployment_document
@@ -107,6 +108,7 @@ class Outbox(Construct):
         removal_policy: RemovalPolicy = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
         **function_props: Unpack[FunctionProps],
     ) -> None:
+        refuse_unknown(type(self), function_props, known=FunctionProps.__optional_keys__)
         super().__init__(scope, construct_id)
         self._service = service_of(self, function_props)
         self.lanes: Sequence[str] = tuple(one.lane.name for one in queues.lanes)

@@ -2,9 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Unpack
+from typing import TypedDict, Unpack, cast
 
-from aws_cdk import Annotations, CfnOutput, RemovalPolicy, Stack
+from aws_cdk import (
+    Annotations,
+    CfnOutput,
+    Environment,
+    IPropertyInjector,
+    IStackSynthesizer,
+    PermissionsBoundary,
+    RemovalPolicy,
+    Stack,
+)
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_iam as iam
@@ -20,13 +29,36 @@ from lanes.errors import ConfigurationError
 from .alarms.rule import RUNBOOK
 from .consumer import PriorityConsumer
 from .function.code import consumer_code
-from .function.lambda_function import FunctionProps
+from .function.lambda_function import FunctionProps, refuse_unknown
 from .observability import Observability, Severity
 from .outbox import Outbox
 from .parameter import LanesParameter
 from .queues.lane_queues import LaneQueues
 from .schedules import Schedules
 from .tables.ledger import Ledger
+
+DESCRIPTION = "Priority lanes: urgent messages first, one function"
+
+
+class StackProps(TypedDict, total=False):
+    """The props of every stack of the CDK."""
+
+    analytics_reporting: bool
+    cross_region_references: bool
+    description: str
+    env: Environment
+    notification_arns: Sequence[str]
+    permissions_boundary: PermissionsBoundary
+    property_injectors: Sequence[IPropertyInjector]
+    stack_name: str
+    suppress_template_indentation: bool
+    synthesizer: IStackSynthesizer
+    tags: Mapping[str, str]
+    termination_protection: bool
+
+
+class LanesStackProps(FunctionProps, StackProps, total=False):
+    """The props of a function and of a stack together."""
 
 
 class PriorityLanesStack(Stack):
@@ -62,7 +94,11 @@ class PriorityLanesStack(Stack):
         existing: Queues that other stacks or teams own, by lane name, see :class:`LaneQueues`.
         dead_letter_queues: The dead-letter queues of those of them that this app does not define, by lane name.
         queue_names: Fixed names of queues by lane name, see :class:`LaneQueues`.
-        **function_props: VPC, layers, tracing, role and log of the consumer's function, see :class:`FunctionProps`.
+        **props: Those of every stack of the CDK, such as ``env`` and ``termination_protection``; and VPC, layers,
+            tracing, role and log of the consumer's function, see :class:`FunctionProps`.
+
+    Raises:
+        TypeError: There is no such prop.
 
     Attributes:
         queues: The queues of the lanes.
@@ -91,11 +127,16 @@ class PriorityLanesStack(Stack):
         existing: Mapping[str, sqs.IQueue | str] | None = None,
         dead_letter_queues: Mapping[str, sqs.IQueue | str] | None = None,
         queue_names: Mapping[str, str] | None = None,
-        **function_props: Unpack[FunctionProps],
+        **props: Unpack[LanesStackProps],
     ) -> None:
-        super().__init__(
-            scope, construct_id, description="Priority lanes: urgent messages first, one function"
+        refuse_unknown(type(self), props, known=LanesStackProps.__optional_keys__)
+        names = StackProps.__optional_keys__
+        of_stack = cast("StackProps", {name: value for name, value in props.items() if name in names})
+        of_function = cast(
+            "FunctionProps", {name: value for name, value in props.items() if name not in names}
         )
+        of_stack.setdefault("description", DESCRIPTION)
+        super().__init__(scope, construct_id, **of_stack)
         self.alarm_actions = self._alarm_actions(alarm_topic, encryption_key)
         self.queues = LaneQueues(
             self,
@@ -139,7 +180,7 @@ class PriorityLanesStack(Stack):
             outbox=table,
             schedules=self.schedules,
             removal_policy=removal_policy,
-            **function_props,
+            **of_function,
         )
         self.parameter = LanesParameter(
             self,

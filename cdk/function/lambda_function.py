@@ -1,5 +1,6 @@
 """Lambda functions as this package deploys them: runtime, role, logs, variables, versions and acknowledged findings."""
 
+import inspect
 import json
 from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
@@ -15,6 +16,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct, IValidation
 
 from lanes.config import deployment
+from lanes.config.table import nearest
 
 from ..findings import acknowledge, reference_from
 
@@ -56,6 +58,25 @@ class FunctionProps(TypedDict, total=False):
     service: str
     log_level: str
     log_retention: logs.RetentionDays
+
+
+def refuse_unknown(construct: type, given: Collection[str], *, known: Collection[str]) -> None:
+    """
+    Refuse keyword arguments that no part of a construct reads.
+
+    Args:
+        construct: Its class.
+        given: The names of the keyword arguments beside those that it declares.
+        known: Those that it passes on.
+
+    Raises:
+        TypeError: There is one; names the nearest.
+
+    """
+    own = inspect.signature(construct.__init__).parameters.keys() - {"self"}  # type: ignore[misc]
+    for name in given:
+        if name not in known:
+            raise TypeError(f"{construct.__name__} takes no {name!r}{nearest(name, {*known, *own})}")
 
 
 class DeployedFunction(NamedTuple):

@@ -1,17 +1,22 @@
 """PriorityLanesStack: the whole, as it's deployed."""
 
+import inspect
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
-from aws_cdk import Validations
+import pytest
+from aws_cdk import Environment, PermissionsBoundary, Stack, Validations
+from aws_cdk import aws_lambda as lambda_
 from cdk_nag import AwsSolutionsChecks, ServerlessChecks
 
-from cdk import PriorityLanesStack
+from cdk import LaneQueues, Ledger, Outbox, PriorityConsumer, PriorityLanesStack
+from cdk.stack import StackProps
 from lanes.config import LanesConfig
-from tests.support.infrastructure import FUNCTION_FOLDER, ROOT, new_app, resources
+from tests.support.infrastructure import FOREIGN_CODE, FUNCTION_FOLDER, ROOT, new_app, resources
 
 STATEFUL = ("AWS::SQS::Queue", "AWS::DynamoDB::Table", "AWS::Logs::LogGroup")
 
@@ -97,3 +102,67 @@ def test_security_rules_find_nothing_unacknowledged():
         ("Serverless-LambdaDLQ", "PriorityLanes/Consumer/Function"),
         ("Serverless-LambdaTracing", "PriorityLanes/Consumer/Function"),
     }
+
+
+def test_the_props_of_every_stack_reach_this_one_too():
+    """Without an account the CLI would deploy to whichever it is logged in to."""
+    app = new_app()
+    PriorityLanesStack(
+        app,
+        "Lanes",
+        config=LanesConfig(),
+        function_folder=FUNCTION_FOLDER,
+        env=Environment(account="123456789012", region="eu-central-1"),
+        stack_name="shop-lanes",
+        description="The lanes of the shop",
+        termination_protection=True,
+        tags={"team": "shop"},
+        permissions_boundary=PermissionsBoundary.from_name("boundary"),
+    )
+
+    made = app.synth().get_stack_by_name("shop-lanes")
+
+    assert (made.environment.account, made.environment.region) == ("123456789012", "eu-central-1")
+    assert (made.termination_protection, made.tags) == (True, {"team": "shop"})
+    assert made.template["Description"] == "The lanes of the shop"
+    parts = made.template["Resources"].values()
+    assert [one["Properties"]["Name"] for one in parts if one["Type"] == "AWS::SSM::Parameter"] == [
+        "/lanes/shop-lanes"
+    ]
+    assert all("PermissionsBoundary" in one["Properties"] for one in parts if one["Type"] == "AWS::IAM::Role")
+
+
+def test_every_prop_of_a_stack_is_known():
+    """As the CDK adds some."""
+    taken = {*inspect.signature(Stack.__init__).parameters} - {"self", "scope", "id"}
+
+    assert taken == StackProps.__optional_keys__
+
+
+@pytest.mark.parametrize(
+    ("construct", "props", "near"),
+    [
+        (PriorityLanesStack, {"security_group": []}, "'security_group'; did you mean 'security_groups'?"),
+        (PriorityLanesStack, {"encription_key": None}, "'encription_key'; did you mean 'encryption_key'?"),
+        (PriorityLanesStack, {"terminationProtection": True}, "did you mean 'termination_protection'?"),
+        (PriorityConsumer, {"service_name": "shop"}, "'service_name'; did you mean 'service'?"),
+        (PriorityConsumer, {"env": None}, "PriorityConsumer takes no 'env'"),
+        (Outbox, {"oldest": None}, "'oldest'; did you mean 'oldest_age'?"),
+    ],
+)
+def test_a_prop_that_no_construct_reads_is_a_type_error(construct, props, near):
+    """With the nearest one; it was dropped without a word."""
+    stack = Stack(new_app(), "Shop")
+    queues = LaneQueues(stack, "Lanes", config=LanesConfig())
+    own = (
+        {"config": LanesConfig(), "function_folder": FUNCTION_FOLDER}
+        if construct is PriorityLanesStack
+        else {
+            "queues": queues,
+            "ledger": Ledger(stack, "Ledger"),
+            "code": lambda_.Code.from_inline(FOREIGN_CODE),
+        }
+    )
+
+    with pytest.raises(TypeError, match=re.escape(near)):
+        construct(stack, "Wrong", **own, **props)
