@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum, IntEnum
 from types import SimpleNamespace
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 from uuid import UUID
 
 import msgspec
 import pydantic
+import pydantic.alias_generators
 import pytest
 
 from lanes import Message
@@ -115,9 +116,9 @@ def test_values_of_json_are_written_as_by_its_library(value):
 
 def test_times_and_enums_are_text():
     """In the forms of RFC 3339, or the values of their members."""
-    value = [time(12, 30), Size.SMALL, Urgency.ONE, date(2026, 1, 31)]
+    value = [time(12, 30), Size.SMALL, Urgency.ONE, date(2026, 1, 31), pydantic.AnyUrl("http://a/b")]
 
-    assert encoded(value) == '["12:30:00","s",1,"2026-01-31"]'
+    assert encoded(value) == '["12:30:00","s",1,"2026-01-31","http://a/b"]'
 
 
 @dataclass
@@ -269,3 +270,200 @@ def test_keys_of_a_struct_that_are_one_in_json_are_refused():
     """A reader would lose one of them."""
     with pytest.raises(ValueError, match="the same in JSON"):
         encoded(Line("a", Decimal(1), {1: 1, "1": 2}))
+
+
+class Aliased(pydantic.BaseModel):
+    name: str = pydantic.Field(alias="Name")
+
+
+class Camel(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(alias_generator=pydantic.alias_generators.to_camel)
+    first_name: str
+    inner: Aliased | None = None
+
+
+class ByName(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(validate_by_name=True, validate_by_alias=False)
+    name: str = pydantic.Field(alias="Name")
+
+
+class EitherName(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(populate_by_name=True)
+    name: str = pydantic.Field(validation_alias=pydantic.AliasChoices("Name", "called"))
+
+
+class WrittenAs(pydantic.BaseModel):
+    name: str = pydantic.Field(serialization_alias="Name")
+
+
+class ReadAs(pydantic.BaseModel):
+    name: str = pydantic.Field(validation_alias="Name")
+
+
+class ReadAndWrittenAs(pydantic.BaseModel):
+    name: str = pydantic.Field(validation_alias="a", serialization_alias="b")
+
+
+class Computed(pydantic.BaseModel, extra="forbid"):
+    name: str
+
+    @pydantic.computed_field
+    @property
+    def length(self) -> int:
+        return len(self.name)
+
+
+class InText(pydantic.BaseModel):
+    numbers: pydantic.Json[list[int]]
+
+
+class Excluding(pydantic.BaseModel):
+    name: str
+    cached: int = pydantic.Field(default=0, exclude=True)
+
+
+class GermanDay(pydantic.BaseModel):
+    day: date
+
+    @pydantic.field_serializer("day")
+    def _write(self, day):
+        return f"{day:%d.%m.%Y}"
+
+
+class Seconds(pydantic.BaseModel):
+    wait: timedelta
+
+    @pydantic.field_serializer("wait")
+    def _write(self, wait):
+        return wait.total_seconds()
+
+
+class OtherForm(pydantic.BaseModel):
+    name: str
+
+    @pydantic.model_serializer
+    def _write(self):
+        return {"Name": self.name}
+
+
+class Named(pydantic.BaseModel):
+    name: str
+
+
+class Person(Named):
+    born: date
+
+
+class Holding(pydantic.BaseModel):
+    one: Named
+
+
+class HoldingAny(pydantic.BaseModel):
+    one: pydantic.SerializeAsAny[Named]
+
+
+class HoldingReadAs(pydantic.BaseModel):
+    one: ReadAs
+
+
+class Loose(pydantic.BaseModel):
+    anything: Any
+
+
+class Secret(pydantic.BaseModel):
+    token: pydantic.SecretStr
+
+
+class SecretBytes(pydantic.BaseModel):
+    token: pydantic.SecretBytes
+
+
+class Private(pydantic.BaseModel):
+    name: str
+    _made: object = pydantic.PrivateAttr(default_factory=object)
+
+
+class Open(pydantic.BaseModel, extra="allow"):
+    name: str
+
+
+class Numbers(pydantic.RootModel[list[int]]):
+    pass
+
+
+class Forms(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(strict=True)
+    at: datetime
+    some: set[int]
+    pair: tuple[int, str]
+    content: bytes
+
+
+@pydantic.dataclasses.dataclass
+class AliasedStock:
+    count: int = pydantic.Field(alias="Count")
+
+
+PERSON = Person(name="a", born=date(2000, 1, 2))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Aliased(Name="a"),
+        Camel(firstName="a", inner=Aliased(Name="b")),
+        ByName(name="a"),
+        EitherName(name="a"),
+        WrittenAs(name="a"),
+        Computed(name="a"),
+        InText(numbers="[1]"),
+        Excluding(name="a"),
+        Seconds(wait=timedelta(seconds=1.5)),
+        Holding(one=Named(name="a")),
+        Loose(anything=[1, {"a": None}]),
+        Private(name="a"),
+        Open(name="a", more=1),
+        Numbers([1, 2]),
+        Forms(at=datetime(2026, 1, 2, tzinfo=UTC), some={1}, pair=(1, "a"), content=b"a"),
+        AliasedStock(Count=1),
+        PERSON,
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_model_at_both_ends_arrives_equal(value):
+    """Its aliases, computed fields and JSON in texts are written as it reads them, also inside of other data."""
+    data = Message.from_body(Message(kind="k", data=[value]).to_body()).data
+    ((found,), problem) = reader_of(list[type(value)])(data)
+
+    assert problem == ""
+    assert {**vars(found)} == {**vars(value)}
+    assert type(found) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        (ReadAs(Name="a"), "ReadAs would not arrive as it is sent: Name: Field required"),
+        (ReadAndWrittenAs(a="a"), "a: Field required"),
+        (HoldingReadAs(one={"Name": "a"}), "one.Name: Field required"),
+        (Excluding(name="a", cached=7), "Excluding would not arrive as it is sent: cached (int); pass"),
+        (GermanDay(day=date(2026, 1, 2)), "day: Input should be a valid date"),
+        (OtherForm(name="a"), "name: Field required"),
+        (Holding(one=PERSON), "one (Person)"),
+        (HoldingAny(one=PERSON), "one (Person)"),
+        (Loose(anything=(1, 2)), "anything (tuple)"),
+        (Loose(anything=date(2026, 1, 2)), "anything (date)"),
+        (Secret(token="hidden"), "Secret would not arrive as it is sent: token (SecretStr)"),
+        (SecretBytes(token=b"hidden"), "token (SecretBytes)"),
+        (Named.model_construct(name=7), "name: Input should be a valid string"),
+        (pydantic.SecretStr("hidden"), "SecretStr is a secret, which has no form in JSON"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_model_that_would_arrive_as_another_is_refused(value, problem):
+    """By the names of its fields, and without their values."""
+    with pytest.raises(InvalidMessageError) as caught:
+        Message(kind="k", data={"inside": value}).to_body()
+
+    assert problem in str(caught.value)
+    assert "hidden" not in str(caught.value)
