@@ -1,4 +1,4 @@
-"""Changes of an app's files, for a new deploy: those that `cdk watch` would see."""
+"""Changes of an app's files: those that `cdk watch` would see."""
 
 import json
 import os
@@ -15,34 +15,35 @@ _NEVER = ("build", "cdk.out", "__pycache__", "node_modules", "*.egg-info")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Files:
     """
-    The files of an app with the time of their last change, by their path in its folder.
+    The files of a folder as they are on the disk: size, number and time of their last change, by their path in it.
 
     `cdk.json` chooses them by `include` and `exclude` in `watch`; without them all files count, except hidden ones
     and results.
     """
 
-    times: dict[str, float]
+    stamps: dict[str, tuple[int, int, int]]
 
     @classmethod
     def of(cls, app: Path) -> Self:
         """Read the state of the files now."""
         include, exclude = _chosen(app)
-        found: dict[str, float] = {}
+        found: dict[str, tuple[int, int, int]] = {}
         for path in _walk(app, exclude):
             name = path.relative_to(app).as_posix()
             if any(fnmatch(name, pattern) for pattern in include):
                 try:
-                    found[name] = path.stat().st_mtime
+                    state = path.stat()
                 except FileNotFoundError:
                     continue  # an editor replaces files
-        return cls(times=found)
+                found[name] = state.st_size, state.st_ino, state.st_mtime_ns
+        return cls(stamps=found)
 
     def changed_since(self, earlier: Self) -> list[str]:
         """Return the names of files that are new, changed or gone."""
         return sorted(
             name
-            for name in self.times.keys() | earlier.times.keys()
-            if self.times.get(name) != earlier.times.get(name)
+            for name in self.stamps.keys() | earlier.stamps.keys()
+            if self.stamps.get(name) != earlier.stamps.get(name)
         )
 
 

@@ -28,7 +28,7 @@ from .interrupts import uninterrupted
 _QUALIFIER = "hnb659fds"
 _BOOTSTRAP_VERSION = "30"
 _GUARD = Path(__file__).with_name("guarded_process.py")
-_INSTALLED = ROOT / "build" / "local" / "installed"
+INSTALLED = ROOT / "build" / "local" / "installed"
 
 
 class DeployError(RuntimeError):
@@ -60,7 +60,9 @@ class CdkApp:
             DeployError: the folder has no `cdk.json`.
         """
         if not (self.directory / "cdk.json").is_file():
-            raise DeployError(f"{self.directory} is no CDK app: it has no cdk.json")
+            raise DeployError(
+                f"{self.directory} is not a CDK app: it has no cdk.json; make an app with `lanes new`"
+            )
 
     def arguments(self) -> list[str]:
         """The part of the command line that selects the app and its stage."""
@@ -98,7 +100,7 @@ def _deploy_variables(app: CdkApp, endpoint_url: str) -> dict[str, str]:
     }
     # An app elsewhere knows the library and its constructs by the names of an installed package.
     elsewhere = IS_CHECKOUT and app.directory.resolve() != ROOT
-    return variables | ({"PYTHONPATH": str(installed_names(_INSTALLED))} if elsewhere else {})
+    return variables | ({"PYTHONPATH": str(installed_names(INSTALLED))} if elsewhere else {})
 
 
 def _deploy_arguments(app: CdkApp) -> list[str]:

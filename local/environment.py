@@ -48,6 +48,7 @@ class EnvironmentSettings:
         task_root: the unzipped code.
         timeout: limit of an invocation.
         variables: every environment variable of the process.
+        is_edited: the files of `task_root` are edited meanwhile, so that no bytecode stands for them.
     """
 
     function_arn: str
@@ -55,6 +56,7 @@ class EnvironmentSettings:
     task_root: Path
     timeout: timedelta
     variables: Mapping[str, str]
+    is_edited: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,9 +234,10 @@ class _RuntimeProcess:
         self.api = RuntimeApi(lifeline=self._lifeline)
         self._waiting: RuntimeRequest | None = None
         variables = {**settings.variables, "AWS_LAMBDA_RUNTIME_API": self.api.address}
+        edited = [str(settings.task_root)] if settings.is_edited else []
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", str(_BOOTSTRAP), str(theirs.fileno()), settings.handler],
+                [sys.executable, "-P", str(_BOOTSTRAP), str(theirs.fileno()), settings.handler, *edited],
                 cwd=settings.task_root,
                 env=variables,
                 stdin=subprocess.DEVNULL,

@@ -4,18 +4,21 @@ A deployed function as its invokers see it: reserved concurrency in front of exe
 Settings and code come from the Lambda API of the AWS server alone.
 """
 
+import os
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from .account import REGION, function_key, isolated_variables
 from .environment import EnvironmentSettings, ExecutionEnvironment, Invocation
 from .slots import Slots, SlotWait
 
 FunctionLineSink = Callable[[str, str], None]
+SAVED_AGAIN = "it was saved again meanwhile"
+"""Why code that was imported does not run."""
 
 # Variables of this machine that a Python process cannot do without or that describe it.
 _INHERITED = ("PATH", "LANG", "TMPDIR", "SSL_CERT_FILE")
@@ -64,8 +67,23 @@ class FunctionSettings:
         return replace(self, **alike) == replace(other, **alike)
 
 
+class Place(NamedTuple):
+    """
+    Code that a function runs.
+
+    Attributes:
+        root: its folder.
+        packages: folders with more packages.
+        is_edited: its files are edited while it runs.
+    """
+
+    root: Path
+    packages: tuple[Path, ...] = ()
+    is_edited: bool = False
+
+
 def process_variables(
-    settings: FunctionSettings, *, task_root: Path, endpoint_url: str, machine: Mapping[str, str]
+    settings: FunctionSettings, *, place: Place, endpoint_url: str, machine: Mapping[str, str]
 ) -> dict[str, str]:
     """
     Every environment variable of an execution environment.
@@ -86,8 +104,8 @@ def process_variables(
         "AWS_LAMBDA_LOG_GROUP_NAME": settings.log_group,
         "AWS_LAMBDA_LOG_STREAM_NAME": "local",
         "AWS_REGION": settings.arn.split(":")[3] or REGION,
-        "LAMBDA_TASK_ROOT": str(task_root),
-        "PYTHONPATH": str(task_root),
+        "LAMBDA_TASK_ROOT": str(place.root),
+        "PYTHONPATH": os.pathsep.join(map(str, [place.root, *place.packages])),
         "_HANDLER": settings.handler,
     }
 
@@ -125,7 +143,10 @@ class DeployedFunction:
         self._busy: set[ExecutionEnvironment] = set()
         self._closed = False
         self._settings = settings
-        self._template = self._environment_settings(settings, task_root)
+        self._place = Place(task_root)
+        self._deployed_root = task_root
+        self._follows_deploys = True
+        self._template = self._environment_settings()
         self._generation = 0
         self._made: dict[ExecutionEnvironment, int] = {}
         self.invocations = 0
@@ -145,6 +166,17 @@ class DeployedFunction:
     def task_root(self) -> Path:
         """The code that runs."""
         return self._template.task_root
+
+    @property
+    def deployed_root(self) -> Path:
+        """The code of the last deploy."""
+        return self._deployed_root
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether an invocation still runs earlier code."""
+        with self._lock:
+            return any(self._made[one] != self._generation for one in self._busy)
 
     @property
     def generation(self) -> int:
@@ -195,18 +227,45 @@ class DeployedFunction:
         with self._lock:
             same = settings.same_environments(self._settings)
             self._settings = settings
+            self._deployed_root = task_root
+            if self._follows_deploys:
+                self._place = Place(task_root)
             self._slots.offer(settings.reserved_concurrency)
-        if not same:
-            self._switch(self._environment_settings(settings, task_root))
+            stale = [] if same else self._switch()
+        for environment in stale:
+            environment.close()
 
-    def run_code(self, task_root: Path) -> str | None:
-        """Run this code from the next invocation on; if it can't be imported, go on with the old one and return why."""
-        template = self._environment_settings(self._settings, task_root)
-        environment, fault = self._started(template)
-        if fault is None:
-            self._switch(template)
-            self._keep_warm(environment, template)
-        return fault
+    def run_code(self, place: Place, *, is_current: Callable[[], bool] = lambda: True) -> str | None:
+        """
+        Run this code from the next invocation on, also after later deploys.
+
+        Args:
+            place: the code.
+            is_current: tells, once the code is imported, whether it still is what should run.
+
+        Returns:
+            Why the code does not run and the earlier one goes on, None if it runs.
+        """
+        while True:
+            template = self._environment_settings(place)
+            environment, fault = self._started(template)
+            if fault is None and not is_current():
+                fault = SAVED_AGAIN
+                environment.close()
+            if fault is not None:
+                return fault
+            with self._lock:
+                # A deploy may have changed its settings meanwhile.
+                current = template == self._environment_settings(place)
+                if current:
+                    self._place, self._follows_deploys = place, False
+                stale = self._switch() if current else [environment]
+                template = self._template
+            for one in stale:
+                one.close()
+            if current:
+                self._keep_warm(environment, template)
+                return None
 
     def start(self) -> bool:
         """Start an environment ahead of the first invocation; return whether it started, or else log why not."""
@@ -229,13 +288,12 @@ class DeployedFunction:
                 environment.close()
         return environment, fault
 
-    def _switch(self, template: EnvironmentSettings) -> None:
-        with self._lock:
-            self._template = template
-            self._generation += 1
-            stale, self._warm = self._warm, []
-        for environment in stale:
-            environment.close()
+    def _switch(self) -> list[ExecutionEnvironment]:
+        """Make new environments from now on, and return the warm ones, to be closed outside of the lock."""
+        self._template = self._environment_settings()
+        self._generation += 1
+        stale, self._warm = self._warm, []
+        return stale
 
     def _keep_warm(self, environment: ExecutionEnvironment, template: EnvironmentSettings) -> None:
         with self._lock:
@@ -256,16 +314,18 @@ class DeployedFunction:
         for environment in environments:
             environment.close()
 
-    def _environment_settings(self, settings: FunctionSettings, task_root: Path) -> EnvironmentSettings:
+    def _environment_settings(self, place: Place | None = None) -> EnvironmentSettings:
+        settings, place = self._settings, place or self._place
         variables = process_variables(
-            settings, task_root=task_root, endpoint_url=self._endpoint_url, machine=self._machine
+            settings, place=place, endpoint_url=self._endpoint_url, machine=self._machine
         )
         return EnvironmentSettings(
             function_arn=settings.arn,
             handler=settings.handler,
-            task_root=task_root,
+            task_root=place.root,
             timeout=settings.timeout + self._slack,
             variables=variables,
+            is_edited=place.is_edited,
         )
 
     def _take(self, wait: SlotWait | None) -> ExecutionEnvironment | None:

@@ -1,6 +1,8 @@
 """Ctrl-C and SIGTERM: the first one ends the program, later ones change nothing."""
 
+import os
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,10 +17,13 @@ class _Interrupt:
 
     held_back: int = 0
     has_come: bool = False
+    notice: str = ""
 
     def take(self, _number: int, _frame: FrameType | None) -> None:
         for one in _NUMBERS:
             signal.signal(one, signal.SIG_IGN)
+        if self.notice:
+            os.write(2, self.notice.encode())
         if self.held_back:
             self.has_come = True
         else:
@@ -28,8 +33,9 @@ class _Interrupt:
 _interrupt = _Interrupt()
 
 
-def interrupt_once() -> None:
-    """Let the first signal raise KeyboardInterrupt, and nothing disturb the cleaning up after that."""
+def interrupt_once(notice: str = "") -> None:
+    """Let the first signal show a notice and raise KeyboardInterrupt; nothing disturbs the cleaning up after that."""
+    _interrupt.notice = notice
     for one in _NUMBERS:
         signal.signal(one, _interrupt.take)
 
@@ -39,8 +45,12 @@ def uninterrupted() -> Iterator[None]:
     """
     Hold an interrupt back while something happens that must not be torn apart, and raise it at the end.
 
-    Starting a process is such a thing: interrupted half way, it would leave a process that no code ends.
+    Starting a process is such a thing: interrupted half way, it would leave a process that no code ends. Signals reach
+    the main thread alone, so others need nothing.
     """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
     _interrupt.held_back += 1
     try:
         yield

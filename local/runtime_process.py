@@ -4,16 +4,19 @@ The first lines of an execution environment's process: hold on to its owner, the
 It ends with everything that the handler started, as Lambda ends an environment whole.
 
 Runs by path with the interpreter's own packages and the function's code, without this project on the path:
-`python -P runtime_process.py <lifeline descriptor> <handler>`.
+`python -P runtime_process.py <lifeline descriptor> <handler> [<folder whose files are edited>]`.
 """
 
 import _thread
 import contextlib
+import importlib.machinery
 import os
 import runpy
 import signal
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 _ROUNDS = 20
 
@@ -74,6 +77,30 @@ def _end_with_owner(lifeline: int, mark: str) -> None:
     os._exit(70)
 
 
+class _SourceLoader(importlib.machinery.SourceFileLoader):
+    """Neither reads nor writes bytecode: within a second, that of an earlier file of the same size would pass."""
+
+    def path_stats(self, path: str) -> Mapping[str, Any]:
+        raise OSError(path)
+
+
+def _read_sources_in(folder: Path) -> None:
+    """Import the modules of a folder from their sources alone."""
+    machinery = importlib.machinery
+    found = machinery.FileFinder.path_hook(
+        (machinery.ExtensionFileLoader, machinery.EXTENSION_SUFFIXES),
+        (_SourceLoader, machinery.SOURCE_SUFFIXES),
+    )
+
+    def hook(path: str) -> Any:
+        if not Path(path).is_relative_to(folder):
+            raise ImportError(path)
+        return found(path)
+
+    sys.path_hooks.insert(0, hook)
+    sys.path_importer_cache.clear()
+
+
 if __name__ == "__main__":
     descriptor = int(sys.argv[1])
     # The address is this environment's alone, and a handler's processes inherit it.
@@ -82,6 +109,8 @@ if __name__ == "__main__":
     os.set_inheritable(descriptor, False)
     # Not a threading.Thread: a handler that counts its threads finds those of AWS alone.
     _thread.start_new_thread(_end_with_owner, (descriptor, own_mark))
+    for edited in sys.argv[3:]:
+        _read_sources_in(Path(edited))
     sys.argv = ["awslambdaric", sys.argv[2]]
     try:
         runpy.run_module("awslambdaric", run_name="__main__", alter_sys=True)

@@ -31,11 +31,18 @@ def claimed(app: Path) -> Iterator[Callable[[Mapping[str, str]], None]]:
         A function that records the variables that lead to the running app.
 
     Raises:
-        ConfigurationError: the app runs already.
+        ConfigurationError: the app runs already, or its folder can't be written to.
     """
     file = _file(app)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("a+") as record:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        opened = file.open("a+")
+    except OSError as error:
+        problem = (
+            f"{file.parent}: {error.strerror}; logs and code of the running app need a folder to write to"
+        )
+        raise ConfigurationError([problem], source="lanes local") from error
+    with opened as record:
         try:
             # The system releases it when the process ends, however that is.
             fcntl.flock(record, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -4,13 +4,12 @@ import contextlib
 import json
 import logging
 import os
-import re
 import shlex
 import sys
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn, TextIO
+from typing import Any
 
 import typer
 from botocore.exceptions import ClientError
@@ -25,18 +24,17 @@ from .account import without_aws_settings
 from .changes import Files
 from .deploy import CdkApp, DeployError
 from .foreign_mappings import ForeignMappings
-from .function import DeployedFunction
 from .interrupts import interrupt_once
-from .live_code import LiveCode
 from .platform import Platform
+from .saved_code import Changes
 from .server import ServerError
 from .state import build_folder, claimed
+from .terminal import Terminal
 from .unknowns import unknowns_of, variant_names
 
-_LOOK_EVERY = 0.5
+_LOOK_EVERY = 0.2
 """Seconds between two looks at the files of the app: a look at a thousand takes 10 ms."""
 _INTERRUPTED = 130
-_TROUBLE = re.compile(r"(?s)Init failed: .*|Runtime exited with status -?\w+|Task timed out after .*")
 
 
 def serve(
@@ -69,153 +67,48 @@ def serve(
     except DeployError as error:
         raise UsageError([str(error)], source="FOLDER") from error
     build = build_folder(folder)
-    troubles = FunctionTroubles(sys.stderr, build / "logs")
+    terminal = Terminal(sys.stderr, build / "logs")
     platform = Platform(
         app=app,
         port=port,
         seed=seed,
         unknowns=unknowns_of(variants) if variants else None,
         figures=True,
-        on_line=troubles,
+        on_line=terminal,
         build_directory=build,
     )
-    interrupt_once()
+    interrupt_once("stopping ...\n")
     up = False
     try:
         with contextlib.ExitStack() as stack:
             record = stack.enter_context(claimed(folder))
             deployed = Files.of(folder)
-            with _deploying(folder):
+            began = time.monotonic()
+            with busy(lambda: f"deploying {folder}, {time.monotonic() - began:.0f} s: {_last_line(build)}"):
                 stack.enter_context(platform)
+            say(f"deployed in {time.monotonic() - began:.0f} s")
             addresses = describe(platform)
             record(_variables(addresses))
             typer.echo(json.dumps(addresses) if as_json else _explain(addresses, build))
             up = True
             foreign = ForeignMappings(platform, sys.stderr)
-            Changes(app, platform, troubles, LiveCode(folder, build / "code")).follow(
-                deployed, look=foreign.look
-            )
+            changes = Changes(app, platform, terminal, build / "code")
+            changes.begin(deployed)
+            while True:
+                foreign.look()
+                time.sleep(_LOOK_EVERY)
+                changes.look()
     except (ServerError, DeployError) as error:
         raise ConfigurationError([str(error)], source="lanes local") from error
     except KeyboardInterrupt:
         return 0 if up else _INTERRUPTED
 
 
-def _deploying(folder: Path) -> contextlib.AbstractContextManager[None]:
-    began = time.monotonic()
-    return busy(lambda: f"deploying {folder}, {time.monotonic() - began:.0f} s ...")
-
-
-class Changes:
-    """
-    Runs changed code, and deploys the app again when its files change; prints how long it took.
-
-    Args:
-        app: the app.
-        platform: where it is deployed.
-        troubles: prints the faults of its functions.
-        live: runs changed code before its deploy.
-    """
-
-    def __init__(self, app: CdkApp, platform: Platform, troubles: "FunctionTroubles", live: LiveCode) -> None:
-        self._app = app
-        self._platform = platform
-        self._troubles = troubles
-        self._live = live
-        self._generations: dict[str, int] = {}
-
-    def follow(self, deployed: Files, *, look: Callable[[], object]) -> NoReturn:
-        """Follow changes since this deploy, and call `look` before each look at the files."""
-        self.take_deploy(deployed)
-        while True:
-            look()
-            time.sleep(_LOOK_EVERY)
-            now, looked_at = Files.of(self._app.directory), time.time()
-            changed = now.changed_since(deployed)
-            if changed:
-                deployed = now
-                saved_at = max([now.times.get(name, 0.0) for name in changed] + [looked_at - _LOOK_EVERY])
-                self.take(changed, now, saved_at=saved_at)
-
-    def take(self, changed: Sequence[str], files: Files, *, saved_at: float) -> None:
-        """
-        Run and deploy a change, unless it can't be imported: then the earlier code runs on.
-
-        Args:
-            changed: the names of the changed files.
-            files: all files.
-            saved_at: the time of the change.
-        """
-        names = ", ".join(changed)
-        functions, faults = self._platform.functions, self._live.run(changed)
-        for name, fault in faults.items():
-            if fault is None:
-                say(f"{names}: live in {name} {time.time() - saved_at:.1f} s after you saved")
-                self._retry(functions[name])
-            else:
-                say(f"{names}: not live, {name} runs its earlier code: {fault}")
-        if any(faults.values()) and self._live.is_all(changed):
-            say(f"not deployed: {names}; save a file to try again")
-            return
-        try:
-            with _deploying(self._app.directory):
-                self._platform.deploy(self._app)
-        except DeployError as error:
-            say(f"{error}\nnot deployed: {names}; save a file to try again")
-        else:
-            say(f"{names}: deployed {time.time() - saved_at:.1f} s after you saved")
-            self.take_deploy(files, live=faults)
-
-    def take_deploy(self, files: Files, *, live: Collection[str] = ()) -> None:
-        """
-        Start the functions that have changed: one that can't start shows it now, not with its first message.
-
-        Args:
-            files: all files.
-            live: names of functions that ran the change before, so that their messages have been tried again.
-        """
-        functions = self._platform.functions
-        self._live.find(functions, files.times)
-        for function in functions.values():
-            if self._generations.get(function.name) != function.generation:
-                self._troubles.forget(function.name)
-                if function.start() and function.name not in live:
-                    self._retry(function)
-        self._generations = {function.name: function.generation for function in functions.values()}
-
-    def _retry(self, function: DeployedFunction) -> None:
-        """Return messages that other code of the function has failed on."""
-        given_back = self._platform.give_back_failed(function)
-        if given_back:
-            say(f"{function.name}: messages of failed invocations that are visible again: {given_back}")
-
-
-class FunctionTroubles:
-    """
-    Prints each fault of a function once: it can't start, ends unexpectedly or takes too long.
-
-    A function that does not start writes no event for its messages.
-    """
-
-    def __init__(self, stream: TextIO, logs: Path) -> None:
-        self._stream = stream
-        self._logs = logs
-        self._told: set[tuple[str, str]] = set()
-
-    def __call__(self, function_name: str, line: str) -> None:
-        """Take one line of a function."""
-        found = _TROUBLE.search(line)
-        if found and (function_name, found[0]) not in self._told:
-            self._told.add((function_name, found[0]))
-            self._stream.write(
-                f"{function_name}: {found[0]}\n  see {self._logs / f'{function_name}.log'}\n"
-                "  its messages return when their visibility timeout ends, or at once when you save a correction\n"
-            )
-            self._stream.flush()
-
-    def forget(self, function_name: str) -> None:
-        """Print the faults of a function again, since its code is another one."""
-        self._told = {one for one in self._told if one[0] != function_name}
+def _last_line(build: Path) -> str:
+    """Return what the `cdk` command is at."""
+    log = build / "logs" / "deploy.log"
+    lines = log.read_text(errors="replace").split("\n") if log.is_file() else []
+    return next((line.strip() for line in reversed(lines) if line.strip()), "AWS starts on this machine")
 
 
 def describe(platform: Platform) -> dict[str, Any]:
@@ -287,7 +180,10 @@ def _explain(addresses: Mapping[str, Any], build: Path) -> str:
             ),
             *exports,
             "Version 1 of the AWS CLI does not read AWS_ENDPOINT_URL for SQS: add --endpoint-url to its commands.",
-            *("", "Changes of the app's files are deployed when you save them."),
+            *(
+                "",
+                "Functions run in the folder of the app: a saved handler is live at once, other changes are deployed.",
+            ),
             f"Logs of server, deploy and functions: {build / 'logs'}",
             "Stop with Ctrl-C.",
         ]

@@ -56,7 +56,8 @@ def up(
     """
     Deploy an app to AWS on this machine, and run it until Ctrl-C.
 
-    Changes of its files are deployed while it runs. --stage and --output are those of the command.
+    Functions run in its folder: a saved handler is live at once, and other changes are deployed. --stage and --output
+    are those of the command.
     """
     try:
         from .up import serve

@@ -82,7 +82,7 @@ def test_wheel_and_sdist_are_complete(release):
 
 
 def test_five_commands_lead_from_an_empty_folder_to_a_handled_message(release, environment, tmp_path, capsys):
-    """As the README has them. A changed handler is live before its deploy is through."""
+    """As the README has them. A saved handler is live without a deploy, also with an import that it had not before."""
     (wheel,) = release.glob("*.whl")
     began = time.monotonic()
     bin_folder = tmp_path / ".venv" / "bin"
@@ -107,10 +107,14 @@ def test_five_commands_lead_from_an_empty_folder_to_a_handled_message(release, e
         took = time.monotonic() - began
 
         handler = tmp_path / "shop" / "function" / "handler.py"
-        handler.write_text(handler.read_text().replace("shipping order", "shipping now"))
+        changed = handler.read_text().replace("shipping order", "shipping now")
+        handler.write_text(changed.replace("import Consumer, Message", "import Consumer, Message, Producer"))
         live = line_with("live in ", up)
         run(send, cwd=tmp_path, environment=environment)
         until(lambda: {"shipping now 7", "shipping now 8"} <= handled(tmp_path))
+        line_with("shipping now 8", up)
+        lanes_toml = tmp_path / "shop" / "lanes.toml"
+        lanes_toml.write_text(f"{lanes_toml.read_text()}\n# once more\n")
         deployed = line_with("deployed ", up)
         with capsys.disabled():
             sys.stdout.write(f"\nempty folder to handled message: {took:.0f} s; {live}{deployed}")

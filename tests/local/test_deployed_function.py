@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 
-from local.function import DeployedFunction, FunctionSettings, process_variables
+from local.function import SAVED_AGAIN, DeployedFunction, FunctionSettings, Place, process_variables
 from tests.support.waiting import until
 
 SETTINGS = FunctionSettings(
@@ -144,7 +144,7 @@ def test_code_that_cannot_be_imported_does_not_replace_what_runs(function, tmp_p
     changed.mkdir()
     (changed / "app.py").write_text(source)
 
-    assert re.search(fault, function.run_code(changed))
+    assert re.search(fault, function.run_code(Place(changed)))
     assert _call(function)["pid"] == before["pid"]
     assert function.task_root == tmp_path
 
@@ -156,9 +156,38 @@ def test_changed_code_is_started_before_its_first_invocation(function, tmp_path)
     changed.mkdir()
     (changed / "app.py").write_text(SOURCE)
 
-    assert function.run_code(changed) is None
+    assert function.run_code(Place(changed)) is None
     (started,) = function.environments
     assert _call(function)["pid"] == started.pid
+
+
+def test_code_that_is_not_current_any_more_once_it_is_imported_does_not_run(function, tmp_path):
+    """It was saved again meanwhile."""
+    before = _call(function)
+
+    assert function.run_code(Place(tmp_path), is_current=lambda: False) == SAVED_AGAIN
+    assert _call(function)["pid"] == before["pid"]
+
+
+def test_code_that_runs_in_place_stays_with_later_deploys_and_gets_their_settings(function, tmp_path):
+    """A deploy that comes while it is imported as well."""
+    place = tmp_path / "place"
+    place.mkdir()
+    (place / "app.py").write_text(SOURCE)
+
+    def deploy():
+        function.update(replace(SETTINGS, variables={"STAGE": "second"}), task_root=tmp_path)
+        return True
+
+    assert function.run_code(Place(place), is_current=deploy) is None
+    assert _call(function)["stage"] == "second"
+    function.update(replace(SETTINGS, variables={"STAGE": "third"}), task_root=tmp_path)
+
+    assert (_call(function)["stage"], function.task_root, function.deployed_root) == (
+        "third",
+        place,
+        tmp_path,
+    )
 
 
 def test_a_function_that_is_started_ahead_has_a_warm_process_or_a_reason_in_its_log(function, tmp_path):
@@ -188,7 +217,7 @@ def test_the_process_gets_its_variables_and_no_others(tmp_path):
     """Own variables, those of Lambda, and of this machine only what a process needs."""
     machine = {"PATH": "/bin", "AWS_PROFILE": "mine", "HOME": "/root", "PYTHONPATH": "/work"}
 
-    variables = process_variables(SETTINGS, task_root=tmp_path, endpoint_url="http://x", machine=machine)
+    variables = process_variables(SETTINGS, place=Place(tmp_path), endpoint_url="http://x", machine=machine)
 
     assert variables["STAGE"] == "first"
     assert variables["AWS_LAMBDA_FUNCTION_NAME"] == "worker"

@@ -1,6 +1,7 @@
 """Interrupts: one ends what goes on, and none tears a start of a process apart."""
 
 import signal
+import threading
 
 import pytest
 
@@ -25,6 +26,34 @@ def test_the_first_signal_interrupts_and_a_second_one_does_not(number):
 
     signal.raise_signal(signal.SIGINT)
     signal.raise_signal(signal.SIGTERM)
+
+
+def test_the_first_signal_shows_a_notice(capfd):
+    """The end of a deploy takes seconds."""
+    interrupt_once("stopping ...\n")
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+    signal.raise_signal(signal.SIGINT)
+
+    assert capfd.readouterr().err == "stopping ...\n"
+
+
+def test_another_thread_needs_no_protection():
+    """Signals reach the main thread alone, at once."""
+    entered, left = threading.Event(), threading.Event()
+
+    def start_something():
+        with uninterrupted():
+            entered.set()
+            left.wait(10)
+
+    thread = threading.Thread(target=start_something)
+    thread.start()
+    entered.wait()
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+    left.set()
+    thread.join()
 
 
 def test_an_interrupt_waits_for_what_must_not_be_torn_apart():

@@ -3,10 +3,10 @@
 import io
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -20,14 +20,12 @@ from lanes.config.deployment import Deployment, LaneQueues
 from lanes.errors import ConfigurationError
 from local.account import connection_variables
 from local.changes import Files
-from local.deploy import CdkApp
 from local.deployed import make_client
 from local.foreign_mappings import ForeignMappings
 from local.function import DeployedFunction, FunctionSettings
-from local.live_code import LiveCode
 from local.state import build_folder, claimed, running
 from local.unknowns import unknowns_of, variant_names
-from local.up import Changes, FunctionTroubles, _explain, describe
+from local.up import _explain, describe
 from tests.support.command import ROOT, Typed
 
 FIFO = {"FifoQueue": "true"}
@@ -89,36 +87,6 @@ def test_an_app_without_lanes_has_its_queues_by_their_names(server, queue):
     assert told["lanes"] == {"up.fifo": f"{server.endpoint_url}/123456789012/up.fifo"}
     assert "stack" not in told
     assert "LANES_STACK" not in _explain(told, Path("/an/app/build/local"))
-
-
-@pytest.mark.parametrize(
-    ("line", "told"),
-    [
-        (
-            "Init failed: NameError: name 'x' is not defined",
-            "Init failed: NameError: name 'x' is not defined",
-        ),
-        (
-            "Init failed: ConfigurationError: handler:\n  - kind",
-            "Init failed: ConfigurationError: handler:\n  - kind",
-        ),
-        ("RequestId: 7 Error: Runtime exited with status -9", "Runtime exited with status -9"),
-        ("RequestId: 7 Error: Task timed out after 30.00 seconds", "Task timed out after 30.00 seconds"),
-    ],
-)
-def test_a_function_in_trouble_is_told_once(line, told):
-    """With the file that has the rest."""
-    stream = io.StringIO()
-    tell = FunctionTroubles(stream, Path("/an/app/build/local/logs"))
-
-    for _ in range(2):
-        tell("Orders", line)
-    tell("Orders", "shipping order 7")
-
-    assert stream.getvalue() == (
-        f"Orders: {told}\n  see /an/app/build/local/logs/Orders.log\n"
-        "  its messages return when their visibility timeout ends, or at once when you save a correction\n"
-    )
 
 
 def lambda_function(name, queue=None):
@@ -202,7 +170,7 @@ def test_variants_are_combined():
         (["--stgae", "demo"], "No such option: --stgae"),
         (["-c", "stage"], "it takes KEY=VALUE, not 'stage'"),
         (["--variant", "counts 6 s old"], "there is no variant 'counts 6 s old'; known are "),
-        (["/nowhere"], "/nowhere is no CDK app: it has no cdk.json"),
+        (["/nowhere"], "/nowhere is not a CDK app: it has no cdk.json; make an app with `lanes new`"),
     ],
 )
 def test_wrong_usage_starts_nothing_and_names_the_option(options, complaint):
@@ -243,7 +211,7 @@ def test_an_app_that_says_nothing_about_watching_is_watched_whole(app):
     for text in ("{}", "{"):
         (app / "cdk.json").write_text(text)
 
-        assert set(Files.of(app).times) == {"cdk.json", "function/handler.py"}
+        assert set(Files.of(app).stamps) == {"cdk.json", "function/handler.py"}
 
 
 def test_a_running_app_is_found_by_its_folder(app):
@@ -295,6 +263,17 @@ def test_a_second_platform_of_a_folder_is_refused_with_the_address_of_the_first(
         record({})
 
 
+def test_a_folder_that_cannot_be_written_to_is_refused_by_its_name(app):
+    """Also by root, where a file is in the way."""
+    shutil.rmtree(app / "build")
+    (app / "build").write_text("")
+
+    with pytest.raises(
+        ConfigurationError, match=r"build/local: .*; logs and code of the running app need a folder"
+    ):
+        claimed(app).__enter__()
+
+
 def test_a_command_runs_with_the_addresses_of_the_app_and_its_own_options(app, capfd):
     """Options behind it are its own, and no setting of yours that could lead a call elsewhere reaches it."""
     code = (
@@ -336,118 +315,3 @@ def lanes_process(*arguments, **variables):
         text=True,
         check=False,
     )
-
-
-def test_changed_code_runs_without_a_deploy(app, tmp_path_factory):
-    """The deployed packages with the changed files; the deployed code itself stays as it was."""
-    root = tmp_path_factory.mktemp("deployed")
-    (root / "handler.py").write_text("A = 1\n")
-    (root / "package.py").write_text("B = 1\n")
-    function = Function(task_root=root)
-    live = LiveCode(app, app / "build" / "local" / "code")
-    live.find({"Orders": function}, Files.of(app).times)
-    (app / "function" / "handler.py").write_text("A = 2\n")
-    (app / "function" / "more.py").write_text("C = 1\n")
-
-    assert live.run(["function/handler.py", "function/more.py"]) == {"Orders": None}
-    (code,) = function.ran
-    assert {path.name: path.read_text() for path in code.iterdir()} == {
-        "handler.py": "A = 2\n",
-        "package.py": "B = 1\n",
-        "more.py": "C = 1\n",
-    }
-    assert (root / "handler.py").read_text() == "A = 1\n"
-
-
-@pytest.mark.parametrize("changed", ["lanes.toml", "function/requirements.txt"])
-def test_a_change_beyond_the_code_of_a_function_waits_for_the_deploy(app, changed):
-    """Lanes are resources, and requirements need pip."""
-    function = Function(task_root=app / "function")
-    live = LiveCode(app, app / "build")
-    live.find({"Orders": function}, Files.of(app).times)
-
-    assert live.run([changed]) == {}
-    assert function.ran == []
-
-
-@pytest.mark.parametrize(
-    ("fault", "more", "deploys"),
-    [(None, [], 1), ("SyntaxError: x", [], 0), ("SyntaxError: x", ["lanes.toml"], 1)],
-)
-def test_code_that_cannot_be_imported_is_neither_live_nor_deployed(app, capsys, fault, more, deploys):
-    """A change of other files may be the other half of it, and its deploy decides."""
-    function = Function(task_root=app / "function", fault=fault)
-    platform = Running({"Orders": function})
-    changes = Changes(
-        CdkApp(directory=app), platform, FunctionTroubles(io.StringIO(), app), LiveCode(app, app / "build")
-    )
-    changes.take_deploy(Files.of(app))
-    capsys.readouterr()
-
-    changes.take(["function/handler.py", *more], Files.of(app), saved_at=0.0)
-
-    said = capsys.readouterr().err
-    assert len(platform.deploys) == deploys
-    assert ("not live, Orders runs its earlier code: SyntaxError: x" in said) == (fault is not None)
-    assert ("live in Orders" in said) == (fault is None)
-    assert ("not deployed: function/handler.py; save" in said) == (not deploys)
-    assert ("Orders: messages of failed invocations that are visible again: 2" in said) == (fault is None)
-
-
-def test_a_deploy_starts_the_functions_that_it_changed(app):
-    """One that can't start shows it at once, and each deploy anew; messages that failed before are tried again."""
-    stream = io.StringIO()
-    troubles = FunctionTroubles(stream, app)
-    function = Function(
-        task_root=app / "function", on_start=lambda: troubles("Orders", "Init failed: NameError")
-    )
-    platform = Running({"Orders": function})
-    changes = Changes(CdkApp(directory=app), platform, troubles, LiveCode(app, app / "build"))
-
-    changes.take_deploy(Files.of(app))
-    changes.take_deploy(Files.of(app))
-    assert stream.getvalue().count("Init failed") == 1
-
-    function.generation += 1
-    changes.take_deploy(Files.of(app))
-    assert stream.getvalue().count("Init failed") == 2
-    assert platform.given_back == ["Orders", "Orders"]
-
-
-@dataclass
-class Function:
-    """A deployed function, as far as its code is concerned."""
-
-    task_root: Path
-    ran: list = field(default_factory=list)
-    name: str = "Orders"
-    settings: SimpleNamespace = field(
-        default_factory=lambda: SimpleNamespace(handler="handler.lambda_handler")
-    )
-    fault: str | None = None
-    on_start: Callable[[], None] = lambda: None
-    generation: int = 0
-
-    def run_code(self, task_root):
-        self.ran.append(task_root)
-        return self.fault
-
-    def start(self):
-        self.on_start()
-        return True
-
-
-@dataclass
-class Running:
-    """A platform, as far as a change of its app is concerned."""
-
-    functions: dict
-    deploys: list = field(default_factory=list)
-    given_back: list = field(default_factory=list)
-
-    def deploy(self, app):
-        self.deploys.append(app)
-
-    def give_back_failed(self, function):
-        self.given_back.append(function.name)
-        return 2
