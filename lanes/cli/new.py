@@ -24,7 +24,7 @@ NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,39}")
 SUFFIX = ".template"
 UNSHARED = """\
 # This place is on your machine alone. For your colleagues and CI, name one that they can reach too, for example
-# priority-lanes[local,testing] @ git+https://git.example.com/team/priority-lanes@COMMIT
+# priority-lanes[local] @ git+https://git.example.com/team/priority-lanes@COMMIT
 """
 
 
@@ -50,7 +50,7 @@ def new(
         raise UsageError(
             [f"{folder} exists and is not an empty folder; give the name of a new one"], source="FOLDER"
         )
-    wanted = requirement("local", "testing")
+    wanted = requirement("local")
     note = UNSHARED if "@ file:" in wanted else ""
     values = {"name": name, "stack": name, "requirement": note + wanted}
     try:

@@ -31,7 +31,7 @@ def test_a_new_app_has_all_that_it_needs(typed, tmp_path):
     assert {path.relative_to(made).as_posix() for path in made.rglob("*") if path.is_file()} == FILES
     assert 'os.environ.get("LANES_STACK", "shop")' in (made / "send.py").read_text()
     *notes, requirement = (made / "requirements.txt").read_text().splitlines()
-    assert requirement == f"priority-lanes[local,testing] @ {ROOT.as_uri()}"
+    assert requirement == f"priority-lanes[local] @ {ROOT.as_uri()}"
     assert "For your colleagues and CI, name one that they can reach too" in notes[0]
     assert all(note.startswith("# ") for note in notes)
     assert not [path for path in made.rglob("*") if path.is_file() and "$" in path.read_text()]
@@ -69,11 +69,11 @@ def test_the_test_of_a_new_app_passes(typed, tmp_path):
 
 
 def test_the_extra_of_the_quickstart_brings_the_command_and_the_page():
-    """It has you run `lanes ui` too."""
+    """It has you run `lanes ui` and pytest too."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
 
-    assert "priority-lanes[cdk,ui]" in extras["local"]
+    assert "priority-lanes[cdk,ui,simulator,testing]" in extras["local"]
     assert {*extras["cli"]} <= {*extras["ui"]}
 
 
