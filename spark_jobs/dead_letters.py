@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from lanes.errors import ConfigurationError
-from lanes.operate.dead_letters.listing import DeadLetterFilter, list_dead_letters
+from lanes.errors import ConfigurationError, LanesError
+from lanes.operate.dead_letters.listing import LARGEST_RECEIVE, DeadLetterFilter, list_dead_letters
 from lanes.operate.dead_letters.rows import details_of
 
 from .options import SOURCE, ReaderOptions
@@ -27,6 +28,18 @@ SCHEMA = (
 )
 # If a task is killed, its dead letters stay hidden for so long. A read of 10,000 is a thousand calls.
 HOLD = timedelta(minutes=5)
+# Each brings at most ten within some 20 ms, and one after the other they would not end 100,000 within the hold.
+RECEIVES = 16
+
+
+class DeadLettersHiddenError(LanesError):
+    """A read misses dead letters, though none is behind ten others of its group."""
+
+    def __init__(self, lane: str, *, read: int, missing: int) -> None:
+        super().__init__(
+            f"{read:,} dead letters of {lane} were read, and about {missing:,} more are hidden: another reader has "
+            f"received them, or this one took longer than {HOLD}. Read again, alone"
+        )
 
 
 class DeadLetterReader(DataSourceReader):
@@ -74,7 +87,12 @@ class DeadLetterReader(DataSourceReader):
             DeadLetterFilter(),
             limit=self._options.limit,
             hold=HOLD,
+            at_once=RECEIVES,
         )
+        of_group = Counter(letter.group for letter in listing.letters)
+        is_cut = len(listing.letters) >= self._options.limit
+        if listing.beyond and not is_cut and max(of_group.values(), default=0) < LARGEST_RECEIVE:
+            raise DeadLettersHiddenError(partition.value, read=len(listing.letters), missing=listing.beyond)
         missing = listing.received - len(listing.letters) + listing.beyond
         if missing:
             line = {"event": "dead_letters_not_read", "lane": partition.value, "about": missing}

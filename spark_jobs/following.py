@@ -77,24 +77,32 @@ class FiledMembers:
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         """Give chunk and fingerprint of each, in this order."""
-        yield from self._table.execute("SELECT chunk, fingerprint FROM member ORDER BY chunk, fingerprint")
+        return iter(self._table.execute("SELECT chunk, fingerprint FROM member ORDER BY chunk, fingerprint"))
 
     def close(self) -> None:
         """Delete the file."""
         self._table.close()
 
 
-def begin(options: WriterOptions, deployment: Deployment, storage: Storage) -> Mark:
+def begin(options: WriterOptions, deployment: Deployment, storage: Storage) -> tuple[Mark, int | None]:
     """
     Open the run, and give the mark of its messages; runs on the driver.
 
+    A run whose members an earlier session has fixed is sealed to the end, before anything more is sent. Its number of
+    members is given then: no other row joins it.
+
     Raises:
         ConfigurationError: Messages of the run were sent without its mark.
-        RunError: The run is sealed or closed.
+        RunError: The run is closed.
         AwsError: A call failed.
     """
     table, name = runs_of(options, deployment), str(options.run_id)
-    if table.head(name) is None and next(_sent(storage, name), None) is not None:
+    found = table.head(name)
+    if found is not None and found.total is not None and not found.closed_at:
+        if not found.sealed_at:
+            end(options, deployment, storage, found.mark, check=lambda: None)
+        return found.mark, found.total
+    if found is None and next(_sent(storage, name), None) is not None:
         problem = (
             f"option follow is 'true', and run {name!r} has sent messages without its mark, which nobody can follow; "
             "give the run another name, or leave follow out"
@@ -108,7 +116,7 @@ def begin(options: WriterOptions, deployment: Deployment, storage: Storage) -> M
         # A job that may send its rows may send the message of their end to the same lane.
         priority=options.priority,
     )
-    return open_run(table, head)
+    return open_run(table, head), None
 
 
 def end(

@@ -19,8 +19,7 @@ from .manifest.sessions import CONTENTS, Claim, check_purpose
 from .options import SOURCE, WriterOptions
 from .parallelism import tasks_at_once, tasks_of_executor
 from .rows.reader import RowReader
-from .sending.backlog import LaneBacklog
-from .sending.pace import SendPace, SharedSchedule
+from .sending.pace import LaneBacklog, SendPace, Shared, SharedFile
 from .sending.record import Record, RowCounts, TaskReport
 from .sending.task import SendingTask
 from .sending.window import WindowSettings
@@ -77,6 +76,7 @@ class WritePlan:
         part: Folder in the run of a range of the table or of the batch of a stream; None for the run itself, and in
             the plan of a stream, whose tasks know their batch.
         mark: Mark of the run that is followed; None for none.
+        members: Number of the members of a run that an earlier session has sealed, so that no further row joins it.
     """
 
     options: WriterOptions
@@ -89,6 +89,7 @@ class WritePlan:
     contents: Mapping[str, object] = field(default_factory=dict)
     part: str | None = None
     mark: Mark | None = None
+    members: int | None = None
 
     @classmethod
     def make(
@@ -111,7 +112,7 @@ class WritePlan:
         Raises:
             ConfigurationError: All problems at once.
             RunInUseError: Another session of the run has not ended.
-            RunError: The run is to be followed, and is sealed or closed.
+            RunError: The run is to be followed, and is closed.
             AwsError: The lanes could not be found, or the manifest is unavailable for now.
         """
         read = WriterOptions.from_options(options)
@@ -187,6 +188,8 @@ class WritePlan:
         run = self.manifest()
         if self.mark is None or self.part is not None or run is None:
             return {}
+        if self.members is not None:
+            return {"members": self.members}
         from .following import end
 
         members = end(self.options, self.deployment, self.storage, self.mark, check=run.check)
@@ -276,6 +279,7 @@ class WritePlan:
             windows=WindowSettings(ordered=options.ordering == "group", concurrency=options.concurrency),
             report=TaskReport(context.partitionId()),
             quarantine=options.on_error == "quarantine",
+            is_sealed=self.members is not None,
         )
 
     def _record(self, context: Task) -> Record:
@@ -292,33 +296,37 @@ class WritePlan:
         )
 
     def _pace(self, clients: Clients, setting: Callable[[str], str | None], record: Record) -> SendPace:
-        backlog = self._backlog(clients, setting, record)
-        rate = self.options.max_send_rate
-        if rate is None:
-            return SendPace(backlog=backlog)
-        tasks = self._tasks(setting)
+        options = self.options
+        if options.max_send_rate is None and options.max_backlog is None:
+            return SendPace()
+        tasks = options.max_tasks or tasks_at_once(setting)
         together = min(self.executor_tasks or tasks_of_executor(setting) or 1, tasks)
-        schedule = shared_schedule(self.name) if together > 1 else None
-        if schedule is None:
-            return SendPace(rate=rate / tasks, backlog=backlog)
-        return SendPace(rate=rate * together / tasks, schedule=schedule, backlog=backlog)
+        rates, backlogs = (shared(f"{name}-{self.name}", senders=together) for name in ("rate", "backlog"))
+        # The tasks of an executor share its part; a task that shares nothing has its own.
+        of_job = (together if rates.is_shared else 1) / tasks
+        return SendPace(
+            rate=None if options.max_send_rate is None else options.max_send_rate * of_job,
+            schedule=rates,
+            backlog=self._backlog(clients, backlogs, of_job, record),
+        )
 
-    def _backlog(
-        self, clients: Clients, setting: Callable[[str], str | None], record: Record
-    ) -> LaneBacklog | None:
+    def _backlog(self, clients: Clients, shared: Shared, share: float, record: Record) -> LaneBacklog | None:
         if self.options.max_backlog is None:
             return None
 
         def pause(seconds: float) -> None:
-            # A task may be held back for hours, and after a kill the next run must know the rows that were sent.
+            # A task may be held back for hours. After a kill the next run must know the rows that were sent, and a
+            # session that takes the run over ends this one.
             record.flush()
+            record.keep()
             time.sleep(seconds)
 
         return LaneBacklog(
             sqs=clients.sqs(),
             queue_urls={name: queues.url for name, queues in self.deployment.queues.items()},
             max_messages=self.options.max_backlog,
-            tasks=self._tasks(setting),
+            share=share,
+            shared=shared,
             pause=pause,
             held=self._say_held,
         )
@@ -326,9 +334,6 @@ class WritePlan:
     def _say_held(self, lane: str, messages: int) -> None:
         line = {"event": "held_by_max_backlog", "lane": lane, "backlog": messages}
         sys.stderr.write(json.dumps(line | {"max_backlog": self.options.max_backlog}) + "\n")
-
-    def _tasks(self, setting: Callable[[str], str | None]) -> int:
-        return self.options.max_tasks or tasks_at_once(setting)
 
 
 def _begin(
@@ -356,7 +361,8 @@ def _followed(plan: WritePlan) -> WritePlan:
     from .following import begin
 
     try:
-        return replace(plan, mark=begin(plan.options, plan.deployment, plan.storage))
+        mark, members = begin(plan.options, plan.deployment, plan.storage)
+        return replace(plan, mark=mark, members=members)
     except BaseException as error:
         plan.abandon(f"{type(error).__name__}: {error}".splitlines()[0])
         raise
@@ -367,14 +373,16 @@ def _endless() -> ConfigurationError:
     return ConfigurationError([problem], source=SOURCE)
 
 
-def shared_schedule(name: str) -> SharedSchedule | None:
-    """Open the schedule that the tasks of this executor share, in the folder that ends with it; None without one."""
+def shared(name: str, *, senders: int) -> Shared:
+    """Open what the tasks of this executor share, in the folder that ends with it; without one a task is alone."""
     from pyspark import SparkFiles
 
     try:
-        return SharedSchedule(Path(SparkFiles.getRootDirectory()) / f"lanes-pace-{name}")
+        if senders > 1:
+            return SharedFile(Path(SparkFiles.getRootDirectory()) / f"lanes-{name}")
     except (OSError, ImportError, AssertionError, TypeError):
-        return None
+        pass
+    return Shared()
 
 
 def part_of_stream(setting: Callable[[str], str | None]) -> str | None:

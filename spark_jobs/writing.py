@@ -15,7 +15,7 @@ from .manifest.storage import open_storage
 from .options import WriterOptions
 from .partitions import PartitionWriter, write_partitions
 from .ranges import is_complete
-from .sending.backlog import visible
+from .sending.pace import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

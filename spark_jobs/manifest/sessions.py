@@ -44,9 +44,9 @@ class RunInUseError(LanesError):
 class TakenOverError(LanesError):
     """Another session has taken the run over while this one ran; it sends the remaining rows."""
 
-    def __init__(self, *, run_id: str, session: str) -> None:
+    def __init__(self, *, run_id: str, session: str, by: str, begun: str) -> None:
         super().__init__(
-            f"another session has taken over run {run_id!r}; session {session} sends no more rows"
+            f"session {by}, which began at {begun}, has taken over run {run_id!r}; session {session} sends no more rows"
         )
 
 
@@ -100,8 +100,12 @@ class Claim:
         Raises:
             TakenOverError: One has.
         """
-        if last_number(storage, self.run_id) > self.number:
-            raise TakenOverError(run_id=self.run_id, session=self.session)
+        last = last_number(storage, self.run_id)
+        if last > self.number:
+            by = json.loads(storage.read(_name(self.run_id, last)))
+            raise TakenOverError(
+                run_id=self.run_id, session=self.session, by=by["session"], begun=by["begun"]
+            )
 
 
 def last_number(storage: Storage, run_id: str) -> int:

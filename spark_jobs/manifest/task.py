@@ -89,7 +89,16 @@ class TaskManifest(Record):
         now = self._clock()
         if len(self._ids) >= SEGMENT_ROWS or now - self._flushed_at >= FLUSH_SECONDS:
             self.flush()
-        if now - self._refreshed_at >= REFRESH_SECONDS:
+        self.keep()
+
+    def keep(self) -> None:
+        """
+        Learn once a minute what others have sent, and whether the run is still this session's.
+
+        Raises:
+            TakenOverError: Another session has taken it over.
+        """
+        if self._clock() - self._refreshed_at >= REFRESH_SECONDS:
             self.refresh()
             self._check()
 

@@ -1,45 +1,54 @@
-"""The pace of a task: the rate limit that it shares with others, and a pause while its lane has enough messages."""
+"""The pace of a task: the rate and the backlog limit of its job, which the tasks of an executor share in files."""
 
 from __future__ import annotations
 
-import struct
+import json
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
+
+from lanes.aws.errors import aws_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from .backlog import LaneBacklog
+    from mypy_boto3_sqs import SQSClient
 
-# After a pause the senders of a schedule may catch up on this much.
+# After a pause the senders of a rate may catch up on this much.
 BURST_SECONDS = 1.0
-FREE_AT = struct.Struct("=d")
+# Each reading of a backlog costs a call. The tasks of an executor read this often together.
+READ_SECONDS = 2.0
+HELD_SECONDS = 30.0
+VISIBLE: Literal["ApproximateNumberOfMessages"] = "ApproximateNumberOfMessages"
 
 
-class Schedule:
-    """The time that the senders of one rate have taken: here a single one, which knows it alone."""
+class Shared:
+    """What the senders of one rate or backlog know together: here a single one, which knows it alone."""
+
+    is_shared = False
 
     def __init__(self) -> None:
-        self._free_at: float | None = None
+        self._state: dict[str, Any] = {}
 
-    def take(self, seconds: float, now: float) -> float:
-        """Take this time for messages and give its start, which may be in the past after a pause."""
-        start = now if self._free_at is None else max(self._free_at, now - BURST_SECONDS)
-        self._free_at = start + seconds
-        return start
+    @contextmanager
+    def change(self) -> Iterator[dict[str, Any]]:
+        """Give the state, to read and to change it; no other sender does meanwhile."""
+        yield self._state
 
 
-class SharedSchedule(Schedule):
+class SharedFile(Shared):
     """
-    The schedule of all tasks of an executor, in a file. One that sends nothing leaves its time to the others.
+    The state of all tasks of an executor, in a file. One that sends nothing leaves its share to the others.
 
     All processes of a machine have one monotonic clock.
 
     Args:
         path: The file; the first sender creates it.
     """
+
+    is_shared = True
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -51,16 +60,81 @@ class SharedSchedule(Schedule):
         self._path = path
         path.touch()
 
-    def take(self, seconds: float, now: float) -> float:
-        """Take this time for messages and give its start."""
-        with self._path.open("r+b") as file:
-            # Closing the file unlocks it.
+    @contextmanager
+    def change(self) -> Iterator[dict[str, Any]]:
+        """Give the state under a lock, which closing the file releases."""
+        with self._path.open("r+") as file:
             self._lock(file, self._exclusive)
-            content = file.read()
-            start = max(FREE_AT.unpack(content)[0], now - BURST_SECONDS) if content else now
+            state = json.loads(file.read() or "{}")
+            yield state
             file.seek(0)
-            file.write(FREE_AT.pack(start + seconds))
-        return start
+            file.write(json.dumps(state))
+            file.truncate()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneBacklog:
+    """
+    Keeps the backlog of each lane below a limit, together with the other tasks.
+
+    AWS: the count is approximate (API_GetQueueAttributes), so the limit is as well.
+
+    Attributes:
+        sqs: Client that reads the counts.
+        queue_urls: Queue URLs by lane name.
+        max_messages: Maximum backlog of a lane.
+        share: Part of the free room that the senders of `shared` may use.
+        shared: Their readings.
+        clock: Monotonic seconds.
+        pause: Waits for a number of seconds.
+        held: Receives lane and backlog when a pause begins, and each `HELD_SECONDS` of it.
+    """
+
+    sqs: SQSClient
+    queue_urls: Mapping[str, str]
+    max_messages: int
+    share: float = 1.0
+    shared: Shared = field(default_factory=Shared)
+    clock: Callable[[], float] = time.monotonic
+    pause: Callable[[float], None] = time.sleep
+    held: Callable[[str, int], object] = lambda _lane, _messages: None
+
+    def wait(self, lane: str, messages: int) -> None:
+        """Return when you may send this many more messages to a lane."""
+        said_at: float | None = None
+        while not self._take(lane, messages):
+            if said_at is None or self.clock() - said_at >= HELD_SECONDS:
+                said_at = self.clock()
+                with self.shared.change() as state:
+                    waiting = state[lane]["waiting"]
+                self.held(lane, waiting)
+            self.pause(READ_SECONDS)
+
+    def _take(self, lane: str, messages: int) -> bool:
+        """Take room for messages, if the last reading has some left; `waiting` includes what was sent since."""
+        with self.shared.change() as state:
+            reading = state.get(lane)
+            if reading is None or self.clock() - reading["at"] >= READ_SECONDS:
+                waiting = visible(self.sqs, self.queue_urls[lane])
+                room = (self.max_messages - waiting) * self.share
+                reading = state[lane] = {"at": self.clock(), "room": room, "waiting": waiting}
+            if reading["room"] <= 0:
+                return False
+            reading["room"] -= messages
+            reading["waiting"] += messages
+            return True
+
+
+def visible(sqs: SQSClient, queue_url: str) -> int:
+    """
+    Read the approximate number of messages that wait in a queue.
+
+    Raises:
+        AwsError: The call failed.
+    """
+    with aws_errors("GetQueueAttributes"):
+        answer = sqs.get_queue_attributes(QueueUrl=queue_url, AttributeNames=[VISIBLE])
+    return int(answer["Attributes"][VISIBLE])
 
 
 @dataclass(slots=True, kw_only=True)
@@ -72,14 +146,14 @@ class SendPace:
 
     Attributes:
         rate: Messages a second of all senders of the schedule; None for no limit.
-        schedule: The time that they have taken.
+        schedule: The time that they have taken, until `free_at`.
         backlog: Holds the task back; None never does.
         clock: Monotonic seconds.
         wait: Waits for a number of seconds.
     """
 
     rate: float | None = None
-    schedule: Schedule = field(default_factory=Schedule)
+    schedule: Shared = field(default_factory=Shared)
     backlog: LaneBacklog | None = None
     clock: Callable[[], float] = time.monotonic
     wait: Callable[[float], None] = time.sleep
@@ -89,12 +163,16 @@ class SendPace:
         """Give the number of messages to send at once: about half a second's worth, at least one."""
         return max_messages if self.rate is None else max(1, min(max_messages, int(self.rate / 2)))
 
-    def keep(self, messages: int) -> None:
-        """Wait until this many messages may be sent."""
+    def keep(self, lane: str, messages: int) -> None:
+        """Wait until this many messages may be sent to a lane."""
+        if self.backlog is not None:
+            self.backlog.wait(lane, messages)
         if self.rate is None:
             return
-        seconds = messages / self.rate
-        start = self.schedule.take(seconds, self.clock())
+        seconds, now = messages / self.rate, self.clock()
+        with self.schedule.change() as state:
+            start = max(state.get("free_at", now), now - BURST_SECONDS)
+            state["free_at"] = start + seconds
         self._paid_at = start + seconds
         self._wait_until(start)
 

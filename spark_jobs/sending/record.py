@@ -45,6 +45,9 @@ class Record:
     def flush(self) -> None:
         """Write the record."""
 
+    def keep(self) -> None:
+        """Check that this task may go on; raises `LanesError`."""
+
     def ended(self, *, skipped: int, reason: str | None, refused: RowRefusedError | None) -> None:
         """Record the end of the task: the rows that it skipped, and the reason and the row of its failure."""
 

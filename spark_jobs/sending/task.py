@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lanes.errors import MessageError, SendError
+from lanes.errors import LanesError, MessageError, SendError
 from lanes.message import id_in
 from lanes.producer.order import MAX_ENTRIES
 
@@ -17,7 +17,7 @@ from .window import Failed, SendWindow, WindowSettings
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from lanes.aws.queues.batch_calls import BatchCalls
+    from lanes.aws.queues.batch_calls import BatchCalls, CallEnded
     from lanes.config.deployment import Deployment
 
     from ..rows.outgoing import OutgoingRow
@@ -60,6 +60,7 @@ class SendingTask:
         windows: Order, concurrency and retries.
         report: Reports the counts at intervals; None for no reports.
         quarantine: Set aside rows that cannot be sent; otherwise the first of them fails the task.
+        is_sealed: Whether the run has all of its members, so that no other row is sent.
     """
 
     partition: int
@@ -71,6 +72,7 @@ class SendingTask:
     windows: WindowSettings = field(default_factory=WindowSettings)
     report: TaskReport | None = None
     quarantine: bool = False
+    is_sealed: bool = False
 
     def send(self, chunks: Iterable[Iterable[Row | UnreadableRow]]) -> RowCounts:
         """Send all rows and give their counts; errors are those of `sending`."""
@@ -165,6 +167,12 @@ class _Run:
             # A killed attempt has sent it, and no count of that attempt has reached the driver.
             self._counts.lanes[self._window(item.priority).lane] += 1
             return None
+        if self._task.is_sealed:
+            reason = (
+                "its run is sealed, and it is not one of the members; send it under the name of another run"
+            )
+            self._refuse(row, self._position, reason, None)
+            return None
         return item
 
     def _refuse(self, row: Row, position: int, reason: str, cause: Exception | None) -> None:
@@ -213,15 +221,9 @@ class _Run:
                     self._collect(None)
                     continue
                 return
-            self._keep_pace(window.lane, len(batch))
+            task.pace.keep(window.lane, len(batch))
             number = task.calls.start(task.deployment.queues[window.lane].url, batch)
             self._in_flight[number] = (window, batch)
-
-    def _keep_pace(self, lane: str, messages: int) -> None:
-        pace = self._task.pace
-        if pace.backlog is not None:
-            pace.backlog.wait(lane, messages)
-        pace.keep(messages)
 
     def _collect(self, timeout: float | None) -> None:
         self._settle(timeout)
@@ -233,17 +235,27 @@ class _Run:
             self._settle(None)
 
     def _settle(self, timeout: float | None) -> None:
+        # All leave at once: if the record fails for one, no answer would come any more for the others.
+        ended = [(one, *self._in_flight.pop(one.number)) for one in self._task.calls.ended(timeout)]
+        failure: Exception | None = None
+        for one, window, batch in ended:
+            try:
+                self._settle_call(one, window, batch)
+            except LanesError as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+
+    def _settle_call(self, ended: CallEnded, window: SendWindow, batch: list[OutgoingRow]) -> None:
         task = self._task
-        for ended in task.calls.ended(timeout):
-            window, batch = self._in_flight.pop(ended.number)
-            if ended.error is not None:
-                window.settle_failure(batch, ended.error, task.pace.clock())
-            else:
-                accepted = window.settle(batch, ended.answers, task.pace.clock())
-                self._counts.lanes[window.lane] += len(accepted)
-                task.record.sent(window.lane, accepted)
-                if task.report is not None and task.report.is_due:
-                    task.report(self.so_far)
+        if ended.error is not None:
+            window.settle_failure(batch, ended.error, task.pace.clock())
+            return
+        accepted = window.settle(batch, ended.answers, task.pace.clock())
+        self._counts.lanes[window.lane] += len(accepted)
+        task.record.sent(window.lane, accepted)
+        if task.report is not None and task.report.is_due:
+            task.report(self.so_far)
 
     def _set_refused_aside(self) -> None:
         """Set refused rows of all lanes aside, since answers of several lanes may arrive together."""

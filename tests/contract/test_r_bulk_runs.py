@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 
 import pytest
@@ -65,7 +66,7 @@ class Bulk(Followed):
     def job(self, rows, follow=FOLLOWED, **more):
         """Send the rows under the name of the run and give the exit code; a process that dies gives None."""
         run = {"runId": NAME, "manifestPath": str(self.folder / "runs")}
-        follow = follow and {**follow, "expected": len(rows)}
+        follow = follow and {"expected": len(rows), **follow}
         plan = None
         try:
             plan = WritePlan.make(self._options | run | follow | more, None)
@@ -199,14 +200,52 @@ def test_a_throttled_table_is_tried_again(bulk):
     assert bulk.progress().counts == Counts(done=2)
 
 
-def test_a_sealed_run_is_refused_by_name_and_stays_as_it_is(bulk, capsys):
-    """Nothing is sent; the session that was refused is no obstacle to others."""
+def test_a_rerun_of_a_complete_run_is_a_success_and_sends_nothing(bulk, capsys):
+    """A scheduler that retries gets its success, before and after the end is told."""
+    assert bulk.job(rows(2)) == 0
+    for _ in range(2):
+        capsys.readouterr()
+        assert bulk.job(rows(2)) == 0
+        done = json.loads(capsys.readouterr().out)
+        assert (done["messages"], done["skipped"], done["members"]) == (0, 2, 2)
+        bulk.drain()
+    assert bulk.handled == {"c-0", "c-1"}
+    assert len(bulk.announced) == 1
+
+
+def test_a_row_that_cannot_join_a_sealed_run_is_refused_before_it_is_sent(bulk, capsys):
+    """Its message would be a stranger to the run; the session that was refused is no obstacle to others."""
     assert bulk.job(rows(2)) == 0
     for _ in range(2):
         assert bulk.job(rows(3)) == 1
-        assert f"the run '{NAME}' is sealed; give another name" in capsys.readouterr().err
+        assert "its run is sealed, and it is not one of the members" in capsys.readouterr().err
     bulk.drain()
     assert bulk.handled == {"c-0", "c-1"}
+    assert [told["total"] for told in bulk.announced] == [2]
+
+
+@pytest.mark.parametrize("chunk", [0, 1, 2])
+def test_a_run_whose_driver_died_in_the_seal_is_sealed_before_anything_more_is_sent(bulk, capsys, chunk):
+    """A row that was added meanwhile is refused, and the end of the members is told."""
+    working, calls = bulk.world.runs.seal_chunk, []
+
+    def seal_chunk(*arguments):
+        calls.append(arguments)
+        if len(calls) > chunk:
+            raise ProcessKilled
+        return working(*arguments)
+
+    bulk.world.runs.seal_chunk = seal_chunk
+    follow = FOLLOWED | {"expected": 80}
+    assert bulk.job(rows(3), follow=follow) is None or chunk == 2
+    bulk.world.runs.seal_chunk = working
+
+    assert bulk.job(rows(4), follow=follow, takeOver="true") == 1
+    assert "it is not one of the members" in capsys.readouterr().err
+    bulk.drain()
+
+    assert bulk.handled == {"c-0", "c-1", "c-2"}
+    assert [(told["total"], told["done"]) for told in bulk.announced] == [(3, 3)]
 
 
 def test_a_session_that_was_taken_over_seals_nothing(bulk, monkeypatch, capsys):
@@ -220,7 +259,9 @@ def test_a_session_that_was_taken_over_seals_nothing(bulk, monkeypatch, capsys):
 
     monkeypatch.setattr(following, "end", late)
     assert bulk.job(rows(2)) == 1
-    assert "another session has taken over run 'statements'" in capsys.readouterr().err
+    assert re.search(
+        r"session \S+, which began at \S+, has taken over run 'statements'", capsys.readouterr().err
+    )
     bulk.drain()
     assert [told["total"] for told in bulk.announced] == [3]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -280,11 +281,13 @@ def list_dead_letters(
     limit: int,
     only_leaders: bool = False,
     hold: timedelta = HOLD,
+    at_once: int = 1,
 ) -> Listing:
     """
     Receive dead letters of a lane until enough match, and make all visible again.
 
-    With `only_leaders` the limit does not count those that are held behind another one.
+    With `only_leaders` the limit does not count those that are held behind another one; `at_once` is the number of
+    receives in progress.
 
     AWS: no message of a group is delivered while another of it is in flight (SQS developer guide, FIFO delivery
     logic), so at most ten of a group can be received at once.
@@ -293,7 +296,7 @@ def list_dead_letters(
     found: list[DeadLetteredMessage] = []
     cut = 0
     try:
-        for letters in _rounds(queues, lane, hold, seen):
+        for letters in _rounds(queues, lane, hold, seen, at_once):
             found += [letter for letter in letters if wanted.matches(letter)]
             counted = [place for place, one in enumerate(found) if not (only_leaders and one.held_behind)]
             if len(counted) >= limit:
@@ -311,21 +314,30 @@ def list_dead_letters(
 
 
 def _rounds(
-    queues: DeadLetterQueues, lane: str, hold: timedelta, seen: dict[str, DeadLetteredMessage]
+    queues: DeadLetterQueues,
+    lane: str,
+    hold: timedelta,
+    seen: dict[str, DeadLetteredMessage],
+    at_once: int,
 ) -> Iterator[list[DeadLetteredMessage]]:
     """Receive until no new one arrives, then once more for each group that the end of a receive may have cut."""
     cut: list[str] = []
-    while True:
-        letters = queues.receive(lane, limit=LARGEST_RECEIVE, hold=hold)
-        new = [letter for letter in letters if letter.message_id not in seen]
-        seen.update({letter.message_id: letter for letter in letters})
-        if new:
-            # AWS: a receive takes as much as it can from one group (FIFO delivery logic), so a full one may end amid
-            # the last group.
-            cut += [letters[-1].group] if len(letters) == LARGEST_RECEIVE else []
-            yield new
-        elif cut:
-            group = cut.pop()
-            queues.give_back([letter for letter in seen.values() if letter.group == group])
-        else:
-            return
+
+    def receive(_: int) -> list[DeadLetteredMessage]:
+        return queues.receive(lane, limit=LARGEST_RECEIVE, hold=hold)
+
+    with ThreadPoolExecutor(at_once, thread_name_prefix="dead-letters") as threads:
+        while True:
+            found = [receive(0)] if at_once == 1 else list(threads.map(receive, range(at_once)))
+            new = [one for letters in found for one in letters if one.message_id not in seen]
+            seen.update({one.message_id: one for letters in found for one in letters})
+            if new:
+                # AWS: a receive takes as much as it can from one group (FIFO delivery logic), so a full one may end
+                # amid the last group.
+                cut += [letters[-1].group for letters in found if len(letters) == LARGEST_RECEIVE]
+                yield new
+            elif cut:
+                group = cut.pop()
+                queues.give_back([letter for letter in seen.values() if letter.group == group])
+            else:
+                return

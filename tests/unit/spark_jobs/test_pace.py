@@ -5,13 +5,13 @@ import pytest
 from lanes.errors import ConfigurationError
 from lanes.testing.clock import FakeClock
 from spark_jobs.parallelism import tasks_at_once, tasks_of_executor, with_tasks
-from spark_jobs.sending.pace import Schedule, SendPace, SharedSchedule
+from spark_jobs.sending.pace import SendPace, Shared, SharedFile
 
 
 @pytest.fixture(params=["own", "shared"])
 def schedule(request, tmp_path):
     """Give a new schedule of each kind."""
-    return Schedule() if request.param == "own" else SharedSchedule(tmp_path / "pace")
+    return Shared() if request.param == "own" else SharedFile(tmp_path / "pace")
 
 
 def test_every_message_is_paid_for(schedule):
@@ -20,7 +20,7 @@ def test_every_message_is_paid_for(schedule):
     pace = SendPace(rate=10, schedule=schedule, clock=clock, wait=clock.advance)
 
     for messages in (5, 5, 1):
-        pace.keep(messages)
+        pace.keep("MAIN", messages)
     pace.settle()
 
     assert clock.now == pytest.approx(101.1)
@@ -30,10 +30,10 @@ def test_time_that_has_passed_is_not_waited_for_again(schedule):
     """A slow queue uses up the time that the rate would have asked for."""
     clock = FakeClock(100.0)
     pace = SendPace(rate=10, schedule=schedule, clock=clock, wait=clock.advance)
-    pace.keep(50)
+    pace.keep("MAIN", 50)
     clock.now = 107.0
 
-    pace.keep(1)
+    pace.keep("MAIN", 1)
     pace.settle()
 
     assert clock.now == 107.0
@@ -44,7 +44,7 @@ def test_without_a_rate_nothing_waits():
     clock = FakeClock(100.0)
     pace = SendPace(rate=None, clock=clock, wait=clock.advance)
 
-    pace.keep(10**9)
+    pace.keep("MAIN", 10**9)
     pace.settle()
 
     assert (clock.now, pace.chunk(200)) == (100.0, 200)
@@ -56,9 +56,9 @@ def test_time_that_a_task_leaves_goes_to_the_others(tmp_path):
     paths = [tmp_path / "pace"] * 4
 
     for path in paths:
-        pace = SendPace(rate=10, schedule=SharedSchedule(path), clock=clock, wait=clock.advance)
+        pace = SendPace(rate=10, schedule=SharedFile(path), clock=clock, wait=clock.advance)
         for _ in range(5):
-            pace.keep(10)
+            pace.keep("MAIN", 10)
         pace.settle()
         # The next task starts a moment later, and catches up on it.
         clock.now += 0.5
@@ -113,11 +113,11 @@ def test_what_a_pause_has_cost_is_not_made_up_for_in_a_burst(schedule):
     """After a hold-back or a slow source the rate holds again, but for a second's worth."""
     clock = FakeClock(100.0)
     pace = SendPace(rate=10, schedule=schedule, clock=clock, wait=clock.advance)
-    pace.keep(10)
+    pace.keep("MAIN", 10)
     clock.now = 200.0
 
     for _ in range(4):
-        pace.keep(10)
+        pace.keep("MAIN", 10)
 
     assert clock.now == pytest.approx(202.0)
 

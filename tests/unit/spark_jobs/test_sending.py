@@ -10,7 +10,7 @@ import pytest
 from lanes.aws.queues.batch_calls import CallEnded
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
-from lanes.errors import AwsError
+from lanes.errors import AwsError, LanesError
 from lanes.message import id_in
 from lanes.producer.outgoing import Refused
 from lanes.retries import RetryPolicy
@@ -246,6 +246,32 @@ def test_what_the_lane_never_takes_fails_the_task():
         task(calls, policy=RetryPolicy(max_attempts=3)).send([rows(10)])
 
     assert len(calls.batches) == 3
+
+
+class TakenOver(Recorder):
+    """The record of a task whose run another session has taken over."""
+
+    def sent(self, lane, items):
+        """Refuse to go on."""
+        super().sent(lane, items)
+        raise LanesError("taken over")
+
+
+def test_a_task_whose_record_fails_ends_with_that_error():
+    """Answers that came together are all recorded; none is waited for that will never come."""
+    calls = Calls(together=True)
+    ended, record = calls.ended, TakenOver()
+
+    def only_of_calls(timeout):
+        assert calls._flying, "waits for ever"
+        return ended(timeout)
+
+    calls.ended = only_of_calls
+
+    with pytest.raises(LanesError, match="taken over"):
+        task(calls, record=record).send([rows(100)])
+
+    assert sorted(record.ids) == sorted(id_in(one.identity) for one in calls.queue["MAIN"])
 
 
 def test_an_error_that_cannot_pass_ends_the_task_at_once_and_what_was_sent_is_recorded():
