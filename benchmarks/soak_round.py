@@ -13,7 +13,7 @@ from benchmarks.soak_operator import Operator
 from lanes.config import LanesConfig
 from lanes.mapping.undocumented import ThrottleBackoff, Winner
 from lanes.testing.fifo.settings import GroupOrder
-from simulator.bodies import KIND, data_of
+from simulator.bodies import data_of
 from simulator.oracle import FAILURES, violations
 from simulator.parameters import Faults, Unknowns
 from simulator.simulated_lanes import SimulatedLanes
@@ -181,8 +181,6 @@ class Round:
             "backoff_max": chance.choice((10, 60)),
             "recheck_interval": chance.choice((0.05, 0.25, 1.0)),
         }
-        if "operator" in self.faults and self.chance("holds").random() < 0.7:  # noqa: PLR2004
-            consumer["on_dead_letter"] = {KIND: "hold"}
         return self._with_engine(lanes, consumer, self.chance("engine"))
 
     def deployed(self, chance: Random) -> LanesConfig:

@@ -164,18 +164,6 @@ class Event(enum.StrEnum):
         "the message's priority is above its lane: messages that its handler sends get the highest of the lane, `to`",
         (*_TRACED, "to", "receive_count"),
     )
-    MESSAGE_SENT_BEHIND = (
-        "message_sent_behind",
-        "sent behind",
-        "a group hold ended: the message was sent again, behind the redriven messages of its group",
-        (*_MESSAGE, "receive_count"),
-    )
-    GROUP_HELD = (
-        "group_held",
-        "held",
-        "the last attempt failed: its group is held, and `message_dead_lettered` follows after `delay` seconds",
-        (*_MESSAGE, "receive_count", "reason", "error", "attempts", "delay"),
-    )
     OVERRIDE_UNREADABLE = (
         "override_unreadable",
         "override unreadable",
@@ -253,24 +241,6 @@ class Event(enum.StrEnum):
         "message_not_diverted",
         "",
         "returns the message for a backoff, then cancels or moves it again",
-        _RECORD,
-    )
-    LEADER_NOT_NOTED = (
-        "leader_not_noted",
-        "",
-        "continues; the hold ends only once a redrive has found the dead letter",
-        _RECORD,
-    )
-    GROUP_NOT_HELD = (
-        "group_not_held",
-        "",
-        "keeps the message, and dead-letters it again after a backoff",
-        (*_RECORD, "receive_count"),
-    )
-    COPY_NOT_NOTED = (
-        "copy_not_noted",
-        "",
-        "continues: the group hold ends with the next message of the group",
         _RECORD,
     )
     LANE_NOT_RECEIVED = (

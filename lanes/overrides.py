@@ -59,10 +59,6 @@ class QueuedRecord(Protocol):
     def deduplication_id(self) -> str:
         """Its deduplication id."""
 
-    @property
-    def attributes(self) -> Mapping[str, str]:
-        """Its attributes by SQS."""
-
 
 class Action(enum.StrEnum):
     """The change that an override makes to a message."""
@@ -144,17 +140,15 @@ class Override:
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ActiveOverrides:
     """
-    The overrides and held lanes at one moment.
+    The overrides at one moment.
 
     Attributes:
         overrides: those that have not expired, the latest first.
-        held: names of the lanes with held groups.
         unread: ids of overrides that this release can't read.
 
     """
 
     overrides: tuple[Override, ...] = ()
-    held: frozenset[str] = frozenset()
     unread: tuple[str, ...] = ()
 
     def of(self, action: Action) -> list[Override]:

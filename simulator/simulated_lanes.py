@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from lanes.config import Lane
-    from lanes.holds import Holds
     from lanes.message import Message
     from lanes.overrides import Overrides
     from lanes.testing.event import InvocationContext
@@ -114,7 +113,7 @@ class SimulatedLanes:
         history: starts and ends of each message, by its place in the order of sends.
         meter: the use of slots while messages waited.
         slot_watch: the running handlers, compared with the slots.
-        overrides, holds: an operator's changes, None by default; set them before the run.
+        overrides: an operator's changes, None by default; set them before the run.
 
     """
 
@@ -175,7 +174,6 @@ class SimulatedLanes:
         self.ledger = CountedLedger(self.calls)
         self.slots = MemorySlots(self.calls)
         self.overrides: Overrides | None = None
-        self.holds: Holds | None = None
         self.tally = Tally()
         self.handled = HandledLog()
         self.history = History()
@@ -327,7 +325,6 @@ class SimulatedLanes:
                 presence=None if alone else self.slots,
                 telemetry=EnvironmentTelemetry(self.tally),
                 overrides=self.overrides,
-                holds=self.holds,
                 bell=self.bell.of_environment(self.config, self.calls),
                 beside=SimulatedBeside(self.scheduler),
                 sleep=self.scheduler.sleep,

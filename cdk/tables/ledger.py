@@ -14,15 +14,13 @@ WRITTEN = (
     "message#*",
     "effect#*",
     "hashed-effect#*",
-    "hold#*",
     "follow#*",
     "cancelled#*",
-    "overrides",
     "slots",
     FOLLOWED,
 )
 """
-The keys of items that a consumer writes. Not the audit trail, the pauses and the redrives, which operators write.
+The keys of items that a consumer writes. Not the overrides, audit trail, pauses and redrives, which operators write.
 
 AWS: dynamodb:LeadingKeys is the partition key of each item of a call (DynamoDB Developer Guide, "Using IAM policy
 conditions for fine-grained access control").

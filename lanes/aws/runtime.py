@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, cast
 from lanes.aws.clients import Clients, consumer_config, receiver_config
 from lanes.aws.queues.bell import BellQueue
 from lanes.aws.queues.lane_queue import LaneQueueCalls
-from lanes.aws.table.holds import DynamoDBHolds
 from lanes.aws.table.ledger import DynamoDBLedger
 from lanes.aws.table.overrides import DynamoDBOverrides
 from lanes.aws.table.slots import DynamoDBPauses, DynamoDBSlots
@@ -19,7 +18,6 @@ from lanes.config import EngineName
 from lanes.config.deployment import Deployment
 from lanes.consumer.runtime import Runtime
 from lanes.errors import ConfigurationError
-from lanes.holds import Holds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,7 +53,6 @@ def runtime_from_env(environ: Mapping[str, str] | None = None) -> Runtime:
         presence=DynamoDBSlots(table=table, client=database) if has_peers else None,
         telemetry=PowertoolsTelemetry(environ=environ),
         overrides=DynamoDBOverrides(table=table, client=database),
-        holds=Holds(DynamoDBHolds(table=table, client=database)),
         pauses=DynamoDBPauses(table=table, client=database),
         runs=partial(run_table, table, database),
         bell=_bell(deployment, clients),

@@ -53,8 +53,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         'lanes dead-letters delete MAIN --kind "test.*" --dry-run',
         "lanes dead-letters delete MAIN --id order-7",
     ),
-    "dead-letters held": ("lanes dead-letters held", "lanes dead-letters held MAIN"),
-    "dead-letters release": ("lanes dead-letters release MAIN --group customer-7",),
     "overrides list": ("lanes overrides list",),
     "overrides withdraw": ("lanes overrides withdraw 3f2a --dry-run",),
     "overrides cancelled": ("lanes overrides cancelled --since 2d",),

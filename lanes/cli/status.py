@@ -129,7 +129,6 @@ def _record(lane: LaneStatus, at: float, work: RecentWork | None) -> dict[str, A
         "waiting": lane.waiting,
         "in_flight": lane.in_flight,
         "parked": lane.parked,
-        "held_groups": lane.held_groups,
         "figures_since": moment(lane.figures.since),
         "figures_until": moment(lane.figures.until),
         "oldest_age": lane.figures.oldest_age,

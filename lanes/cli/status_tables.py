@@ -40,7 +40,7 @@ def tables_of(found: Reading, out: Console) -> RenderableType:
     parts: list[RenderableType] = [
         layout([_count_row(lane) for lane in status.lanes], out),
         Text(status.engine_line),
-        _heading(f"counted at {_clock(status.at)}; held: groups held by a dead letter; dead: dead letters"),
+        _heading(f"counted at {_clock(status.at)}; dead: dead letters"),
     ]
     if found.work is not None:
         parts += _away_lines(found.work, status.at)
@@ -143,7 +143,6 @@ def _count_row(lane: LaneStatus) -> dict[str, Any]:
         "waiting": lane.waiting,
         "in flight": lane.in_flight,
         "parked": lane.parked,
-        "held": lane.held_groups,
         "trend": _trend(lane),
         "mapping": lane.mapping,
         "dead": lane.dead_letters,

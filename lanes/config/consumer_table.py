@@ -14,7 +14,6 @@ from lanes.config.settings import (
     TABLE_OF,
     ConsumerSettings,
     EngineName,
-    OnDeadLetter,
     Policy,
 )
 from lanes.config.table import SECOND, ConfigTable, format_duration
@@ -82,7 +81,6 @@ def read_consumer(raw: object, problems: list[str]) -> ConsumerSettings:
     settings = ConsumerSettings(
         **table.read(READERS, default, recheck_interval=recheck),
         reserved_concurrency=slots,
-        on_dead_letter=_on_dead_letter(table.raw("on_dead_letter", {}), problems),
         engine=EngineName(engine) if table.has("engine") else default.engine,
         policy=Policy(policy) if table.has("policy") else default.policy,
         max_rates=_max_rates(table.raw("max_rates", {}), problems),
@@ -91,16 +89,6 @@ def read_consumer(raw: object, problems: list[str]) -> ConsumerSettings:
     if settings.engine is not EngineName.PULL:
         _refuse_pull_keys(table)
     return settings
-
-
-def _on_dead_letter(raw: object, problems: list[str]) -> dict[str, OnDeadLetter]:
-    """Read actions by patterns of kinds."""
-    patterns = list(raw) if isinstance(raw, Mapping) else []
-    table = ConfigTable(raw, "consumer.on_dead_letter", known=patterns, problems=problems)
-    default = OnDeadLetter.CONTINUE
-    return {
-        pattern: OnDeadLetter(table.choice(pattern, default, allowed=OnDeadLetter)) for pattern in patterns
-    }
 
 
 def _max_rates(raw: object, problems: list[str]) -> dict[str, float]:

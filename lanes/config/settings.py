@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from lanes.message_filter import first_like
-
 # AWS: six times the function timeout, so that a throttled batch can be tried again in time (Lambda developer guide,
 # queue for a mapping).
 VISIBILITY_FACTOR = 6
@@ -99,15 +97,6 @@ class Policy(enum.StrEnum):
     """All lanes that have messages, by their weights."""
 
 
-class OnDeadLetter(enum.StrEnum):
-    """The treatment of a group's later messages after one of them is dead-lettered."""
-
-    CONTINUE = "continue"
-    """Handle them."""
-    HOLD = "hold"
-    """Dead-letter them too, until an operator releases the group."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerSettings:
     """
@@ -128,8 +117,6 @@ class ConsumerSettings:
         idempotency: whether to skip a message id that was already done.
         idempotency_window: how long a done message id is remembered.
         reserve: share of capacity for messages that exceed the `max_wait` of their lane, 0 to 0.5.
-        on_dead_letter: treatment of a group after a message of it is dead-lettered, by patterns of kinds. The first
-            matching pattern decides; the default is `continue`.
         engine: the way in which slots get their messages. The settings below are for `EngineName.PULL` only.
         linger: how long a slot waits for messages before it leaves empty lanes.
         policy: the choice of the lane that is served next.
@@ -156,7 +143,6 @@ class ConsumerSettings:
     idempotency: bool = False
     idempotency_window: timedelta = timedelta(days=1)
     reserve: float = 0.05
-    on_dead_letter: Mapping[str, OnDeadLetter] = field(default_factory=dict)
     engine: EngineName = EngineName.MAPPINGS
     linger: timedelta = timedelta(seconds=1)
     policy: Policy = Policy.STRICT
@@ -167,11 +153,6 @@ class ConsumerSettings:
     def is_weighted(self) -> bool:
         """Whether the lanes are served by their weights."""
         return self.engine is EngineName.PULL and self.policy is Policy.WEIGHTED
-
-    def holds_group_of(self, kind: str) -> bool:
-        """Check whether a dead letter of this kind holds its group; the kind of a raw body is empty."""
-        pattern = first_like(kind, self.on_dead_letter)
-        return pattern is not None and self.on_dead_letter[pattern] is OnDeadLetter.HOLD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

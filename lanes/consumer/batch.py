@@ -119,7 +119,7 @@ class Corridor:
         if batch.milliseconds_left() / 1000 < self.attempts.needed[lane.name]:
             outcomes.keep(rest, Outcome(delay=shortest_delay(rest), reason=Reason.TIME))
             return False
-        # Again, since a dead letter may have begun a hold; and for the first time behind a record that stayed before.
+        # For the first time behind a record that stayed before.
         if interceptions and self._admit(batch, outcomes, interceptions, record):
             return True
         call = self._next_call(batch, outcomes, rest, interceptions)

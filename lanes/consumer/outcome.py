@@ -49,7 +49,7 @@ class Reason(enum.StrEnum):
     AWAY = "away"  # its handler found its resource away, or a pause of the resource was longer than the invocation
     UNRECORDED = "unrecorded"  # it has ended, and the end could not be written to its run
     EARLY = "early"  # its handler wants it later, with `Retry(counts=False)`
-    DIVERTED = "diverted"  # an override or a hold could not be applied yet
+    DIVERTED = "diverted"  # an override could not be applied yet
 
 
 @value(frozen=True, slots=True, kw_only=True)

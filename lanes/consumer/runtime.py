@@ -20,7 +20,6 @@ from lanes.consumer.engines.check import BacklogCheck, DepthReader
 from lanes.consumer.engines.mapped import MappedEngine, TurnServices, Waker
 from lanes.consumer.engines.order import Reserve
 from lanes.consumer.engines.presence import Peers, PresenceTable
-from lanes.consumer.interceptors.group_hold import GroupHold
 from lanes.consumer.interceptors.overlap import Overlap
 from lanes.consumer.interceptors.overrides import OverrideFilter
 from lanes.consumer.ledger import CachedLedger, Ledger
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
     from lanes.consumer.handlers import Handlers
     from lanes.consumer.interceptors import Interceptor
     from lanes.consumer.telemetry import Telemetry
-    from lanes.holds import Holds
     from lanes.message import Message
     from lanes.overrides import Overrides
     from lanes.pauses import Pauses
@@ -64,7 +62,6 @@ class Runtime:
         telemetry: log and metrics.
         presence: the slot table; None with one slot, where there are no peers.
         overrides: the active overrides; None if waiting messages can't be cancelled or moved.
-        holds: the held groups; None if no group is ever held.
         pauses: the paused lanes of the pull engine; None if no lane is ever paused.
         runs: returns the table of runs, once a record of one comes; None if no run is followed.
         bell: the bell of the pull engine; None without one.
@@ -82,7 +79,6 @@ class Runtime:
     telemetry: Telemetry
     presence: PresenceTable | None = None
     overrides: Overrides | None = None
-    holds: Holds | None = None
     pauses: Pauses | None = None
     runs: Callable[[], RunTable] | None = None
     bell: Bell | None = None
@@ -225,10 +221,7 @@ class Runtime:
         config, settings = self.deployment.config, self.deployment.config.consumer
         found: list[Interceptor] = []
         if self.overrides is not None:
-            overrides, hold = self.overrides, None
-            if self.holds is not None:
-                hold = GroupHold(holds=self.holds, settlement=settlement, settings=settings)
-            found.append(OverrideFilter(overrides=overrides, hold=hold, settlement=settlement, config=config))
+            found.append(OverrideFilter(overrides=self.overrides, settlement=settlement, config=config))
         if self._shares_slots:
             from lanes.consumer.interceptors.tenant_share import TenantShare
 

@@ -21,7 +21,6 @@ from lanes.consumer.records import BEYOND, SETTLING, Batch, RawRecord
 from lanes.consumer.values import value
 from lanes.errors import AwsError
 from lanes.events import Event
-from lanes.holds import order_of
 from lanes.metrics import Metric
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ class VisibilityChange:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterNote:
-    """Why a message is dead-lettered, for its dead-letter queue. Times are epoch seconds, `order` is `order_of` it."""
+    """Why a message is dead-lettered, for its dead-letter queue. Times are epoch seconds."""
 
     reason: str
     error: str
@@ -66,7 +65,6 @@ class DeadLetterNote:
     receives: int
     first_received_at: float
     dead_lettered_at: float
-    order: str = ""
 
 
 class Queues(Protocol):
@@ -127,7 +125,6 @@ class Settlement:
             receives=record.receive_count,
             first_received_at=record.first_received_at,
             dead_lettered_at=self.clock(),
-            order=order_of(record),
         )
         try:
             self.queues.dead_letter(lane.name, record, note)

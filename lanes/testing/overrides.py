@@ -1,16 +1,14 @@
-"""Overrides, held groups and paused lanes in memory, the consumer's side and the operators'."""
+"""Overrides and paused lanes in memory, the consumer's side and the operators'."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lanes.holds import State
 from lanes.overrides import ActiveOverrides
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lanes.holds import Hold
     from lanes.overrides import Cancelled, GroupRedirect, Override
     from lanes.testing.calls import Calls
 
@@ -22,44 +20,14 @@ PAUSES_READ = "GetItem pauses"
 """The call that a slot makes every few seconds, whatever it handles meanwhile."""
 
 
-class MemoryHolds:
-    """The store of the held groups."""
-
-    def __init__(self, calls: Calls) -> None:
-        self.calls = calls
-        self.found: dict[tuple[str, str], Hold] = {}
-
-    def read(self, lane: str, groups: Sequence[str]) -> dict[str, Hold]:
-        """Return those that are held."""
-        with self.calls.make("BatchGetItem"):
-            return {group: self.found[lane, group] for group in groups if (lane, group) in self.found}
-
-    def held(self, lane: str | None = None) -> list[Hold]:
-        """Return the held groups."""
-        with self.calls.make("Query"):
-            return [hold for hold in self.found.values() if lane in (None, hold.lane)]
-
-    def write(self, before: Hold | None, after: Hold) -> bool:
-        """Replace, remove or add a hold."""
-        is_update = before is not None and after.state is not State.ENDED
-        with self.calls.make("UpdateItem" if is_update else "TransactWriteItems"):
-            if self.found.get((after.lane, after.group)) != before:
-                return False
-            self.found[after.lane, after.group] = after
-            if after.state is State.ENDED:
-                del self.found[after.lane, after.group]
-            return True
-
-
 class MemoryOverrides:
-    """The active overrides, with the lanes of held groups."""
+    """The active overrides."""
 
-    def __init__(self, calls: Calls, holds: MemoryHolds, clock: Callable[[], float]) -> None:
+    def __init__(self, calls: Calls, clock: Callable[[], float]) -> None:
         self.calls = calls
         self.standing: dict[str, Override] = {}
         self.following: dict[tuple[str, str], GroupRedirect] = {}
         self.gone: dict[tuple[str, str], Cancelled] = {}
-        self._holds = holds
         self._clock = clock
 
     def active(self) -> ActiveOverrides:
@@ -68,7 +36,6 @@ class MemoryOverrides:
             living = [one for one in self.standing.values() if one.expires_at > self._clock()]
             return ActiveOverrides(
                 overrides=tuple(sorted(living, key=lambda one: (one.created_at, one.id), reverse=True)),
-                held=frozenset(lane for lane, _ in self._holds.found),
             )
 
     def redirects(self, lane: str, groups: Sequence[str]) -> dict[str, GroupRedirect]:

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 from lanes.config import EngineName
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.consumer.runtime import Runtime
-from lanes.holds import Holds
 from lanes.testing.bell import BELL, MemoryBell, bell_queue
 from lanes.testing.calls import Calls
 from lanes.testing.followed import MemoryRuns
 from lanes.testing.memory import MemoryLedger, MemoryQueues, MemorySlots
-from lanes.testing.overrides import MemoryHolds, MemoryOverrides
+from lanes.testing.overrides import MemoryOverrides
 from lanes.testing.pulled import InLine
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ class MemoryStack:
         slots: the slot table, which a single slot does not use.
         bell: the bell's queue, empty for ever in the mapped engine.
         runs: the table of runs, as producers use it.
-        holds, overrides: an operator's, which the consumer reads.
+        overrides: an operator's, which the consumer reads.
 
     """
 
@@ -56,9 +55,7 @@ class MemoryStack:
         self.bell = bell_queue(config, clock)
         self.ledger = MemoryLedger(calls)
         self.slots = MemorySlots(calls)
-        self.hold_store = MemoryHolds(calls)
-        self.holds = Holds(self.hold_store)
-        self.overrides = MemoryOverrides(calls, self.hold_store, clock)
+        self.overrides = MemoryOverrides(calls, clock)
         self.runs = MemoryRuns(Calls(), clock)
         self._followed = self.runs.within(calls)
 
@@ -83,7 +80,6 @@ class MemoryStack:
             sleep=self.clock.advance,
             random=random,
             overrides=self.overrides,
-            holds=self.holds,
             runs=lambda: self._followed,
         )
 

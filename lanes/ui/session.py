@@ -74,7 +74,6 @@ class Session:
                     made.state,
                     made.cloudwatch,
                     made.overrides,
-                    made.holds,
                     made.runs,
                 )
                 if made.deployment.scheduler is not None:

@@ -38,7 +38,6 @@ ENDS = {
 }
 """Options that end an example which else runs until Ctrl-C, by a word in it."""
 NOT_THERE = {
-    "lanes dead-letters release MAIN --group customer-7": "group 'customer-7' of MAIN is not held",
     "lanes overrides withdraw 3f2a --dry-run": "no override '3f2a' is active",
     "lanes runs watch statements-2026-11 --timeout 2h": "statements-2026-11 has not ended within 100ms",
 }

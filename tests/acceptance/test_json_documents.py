@@ -7,10 +7,8 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
-from lanes.aws.table.holds import DynamoDBHolds
 from lanes.aws.table.runs import DynamoDBRuns
 from lanes.cli.main import command
-from lanes.holds import Hold, Holds
 from lanes.outbox import Outbox
 from lanes.runs import Counts, Head, Mark
 from tests.support.operating import drain, put_dead_letters
@@ -32,8 +30,6 @@ DOCUMENTS = {
     ("dead-letters", "show"): ("order.placed-0",),
     ("dead-letters", "redrive"): ("MAIN", "--dry-run"),
     ("dead-letters", "delete"): ("MAIN", "--all", "--dry-run"),
-    ("dead-letters", "held"): (),
-    ("dead-letters", "release"): ("MAIN", "--group", "group-1", "--dry-run"),
     ("prioritize",): ("HIGH", "--kind", "none.*", "--dry-run"),
     ("cancel",): ("--kind", "none.*", "--why", "sent twice", "--yes", "--in", "lanes"),
     ("overrides", "list"): (),
@@ -113,17 +109,11 @@ def verbs_of(command, path=()):
 
 @pytest.fixture(scope="module")
 def filled(typed, client, deployment, tmp_path_factory):
-    """Leave dead letters, a held group, an override, a log and an outbox; give the words to fill in."""
+    """Leave dead letters, an override, a log and an outbox; give the words to fill in."""
     for queues in deployment.queues.values():
         drain(client("sqs"), queues.dead_letter_url)
     put_dead_letters(client("sqs"), deployment, "MAIN", 4, groups=2)
     put_dead_letters(client("sqs"), deployment, "HIGH", 1, groups=1, kind="late", reason="no handler for it")
-    hold = Hold(
-        lane="MAIN", group="group-1", leader="d", id="order-1", reason="attempts exhausted", error="", since=1
-    )
-    holds = Holds(DynamoDBHolds(table=deployment.table, client=client("dynamodb")))
-    holds.begin(hold)
-    holds.arrived("MAIN", "group-1", leader="d")
     typed("cancel", "--kind", "none.*", "--why", "sent twice", "--yes", "--in", "lanes")
     write_log(client("logs"))
     ended = DynamoDBRuns(table=deployment.table, client=client("dynamodb"))
@@ -133,12 +123,10 @@ def filled(typed, client, deployment, tmp_path_factory):
     ended.sealed("november")
     ended.end_run(Mark("november", 1), Counts())
     folder = tmp_path_factory.mktemp("documents")
-    yield {
+    return {
         "OVERRIDE": typed.json("overrides", "list")[0]["override"],
         "database": fill_outbox(typed, f"sqlite:///{folder / 'app.db'}"),
     }
-    released = typed("dead-letters", "release", "MAIN", "--group", "group-1", "--yes")
-    assert released.returncode == 0, released.stderr
 
 
 def write_log(logs):

@@ -3,10 +3,8 @@
 import pytest
 import sqlalchemy as sa
 
-from lanes.aws.table.holds import DynamoDBHolds
 from lanes.aws.table.override_items import OVERRIDE, OVERRIDES_KEY
 from lanes.aws.table.overrides import DynamoDBOverrides
-from lanes.holds import Hold, Holds
 from lanes.outbox import Outbox
 from lanes.overrides import Cancelled
 from tests.support.operating import drain
@@ -164,21 +162,6 @@ def test_cancelled_messages_are_listed(typed, overrides):
 
     (row,) = typed.json("overrides", "cancelled", "--limit", "1")
     assert (row["id"], row["override"], row["who"], row["why"]) == ("i", "o", "arn:ops", "asked")
-
-
-def test_a_held_group_is_listed_and_released(lanes, typed, client, deployment):
-    """Its dead letters stay; the audit trail knows."""
-    holds = Holds(DynamoDBHolds(table=deployment.table, client=client("dynamodb")))
-    holds.begin(Hold(lane="MAIN", group="g9", leader="m", id="one", reason="why", error="", since=1.8e9))
-    holds.arrived("MAIN", "g9", leader="m")
-
-    (row,) = lanes.json("dead-letters", "held", "main")
-    assert (row["group"], row["behind"], row["reason"]) == ("g9", "one", "why")
-    looked = typed.json("dead-letters", "release", "main", "--group", "g9", "--dry-run")
-    assert not looked["released"]
-    assert typed.json("dead-letters", "release", "main", "--group", "g9", "--yes")["released"]
-    assert typed.json("dead-letters", "held") == []
-    assert "is not held" in typed("dead-letters", "release", "main", "--group", "g9", "--yes").stderr
 
 
 def test_a_priority_may_be_given_by_its_name(typed):

@@ -37,7 +37,7 @@ def test_kinds_of_the_tables_by_kind_are_offered(tmp_path, monkeypatch):
     """A producer's folder has no handlers; a pattern is no kind."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "lanes.toml").write_text(
-        '[consumer.max_rates]\n"order.placed" = "1/s"\n[consumer.on_dead_letter]\n"invoice.*" = "hold"\n'
+        '[consumer.max_rates]\n"order.placed" = "1/s"\n"invoice.*" = "1/s"\n'
     )
 
     assert kinds_here("") == ["order.placed"]

@@ -12,7 +12,7 @@ from lanes.cli import busy as module
 from lanes.cli.busy import busy
 from lanes.cli.printing import layout
 from lanes.operate.dead_letters.listing import DeadLetteredMessage
-from lanes.operate.dead_letters.rows import brief_rows, held_lines
+from lanes.operate.dead_letters.rows import brief_rows
 
 NOW = 1_800_000_000.0
 
@@ -43,18 +43,6 @@ def test_dead_letters_fit_a_hundred_columns():
         brief_rows([letter(1)], now=NOW, with_lane=False)[0]
     )
     assert text.count("afbdfcd6-4c44-7dc9-9983-f7057c06d00") == 2
-
-
-def test_those_held_behind_another_are_counted():
-    """They say nothing new, and there may be hundreds of them."""
-    held = [letter(n, reason="held behind order-7", group=f"g{n % 3}") for n in range(2, 9)]
-    letters = [letter(1), *held, letter(9, reason="held behind order-8", group="x")]
-
-    assert len(brief_rows(letters, now=NOW, with_lane=True)) == 1
-    assert held_lines(letters) == [
-        "held behind order-7: 7 in 3 groups",
-        "held behind order-8: 1 in 1 group",
-    ]
 
 
 @pytest.mark.parametrize("times", [1, 3])

@@ -1,5 +1,5 @@
 """
-Any interleaving of sends, overrides, holds, redrives, crashes, lost deletions and time.
+Any interleaving of sends, overrides, crashes, lost deletions and time.
 
 Every message ends as done or cancelled. Order is no part of it: overrides that contradict each other may break it.
 """
@@ -23,10 +23,9 @@ class Operated(RuleBasedStateMachine):
     @initialize(
         batch_size=st.integers(1, 10),
         slots=st.sampled_from([1, 2, 3]),
-        holds=st.booleans(),
         seed=st.integers(0, 1000),
     )
-    def begin(self, batch_size, slots, holds, seed):
+    def begin(self, batch_size, slots, seed):
         lanes = [
             {"name": "HIGH", "threshold": 50, "batch_size": batch_size},
             {"name": "MEDIUM", "threshold": 0, "batch_size": batch_size},
@@ -35,18 +34,15 @@ class Operated(RuleBasedStateMachine):
         consumer = {
             "reserved_concurrency": slots,
             "idempotency": True,
-            "max_attempts": 2,
             "backoff_max": 10,
-            "on_dead_letter": {"work": "hold"} if holds else {},
         }
         self.scenario = Overridden({"lanes": lanes, "consumer": consumer}, environments=slots, seed=seed)
-        self.holds = holds
         self.count = 0
 
     @rule(group=st.sampled_from(sorted(GROUPS)), fates=st.lists(st.booleans(), min_size=1, max_size=5))
     def send(self, group, fates):
         for fails in fates:
-            does = ("fail", "fail", "ok") if fails and self.holds else ("ok",)
+            does = ("fail", "ok") if fails else ("ok",)
             self.scenario.send(GROUPS[group], f"{group}{self.count:04}", *does, group=group)
             self.count += 1
 
@@ -89,20 +85,9 @@ class Operated(RuleBasedStateMachine):
         scenario.world.calls.break_if = scenario.world.calls.lose_if = lambda _operation, _position: None
         scenario.world.calls.killed = False
         scenario.drain()
-        while any(scenario.letters(lane) for lane in LANES) or scenario.world.hold_store.found:
-            for lane in LANES:
-                scenario.redrive(lane)
-            scenario.drain()
-            self._flush()
         assert [scenario.letters(lane) for lane in LANES] == [[], [], []]
         resolved = {*scenario.done, *scenario.cancelled()}
         assert resolved == {one.id for one in scenario.sent}
-
-    def _flush(self):
-        """Let a message of each group follow: it ends a hold whose last copy was never noted as done."""
-        for group in {group for _, group in self.scenario.world.hold_store.found}:
-            self.send(group, [False])
-        self.scenario.drain()
 
 
 class TestOperated(Operated.TestCase):

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from lanes.consumer.ledger import Cause
 from lanes.consumer.records import RawRecord
 from lanes.consumer.telemetry import READ_FOR_ID, receives, unopened
-from lanes.events import Event
 from tests.support.memory import aws_error
 from tests.support.overriding import Overridden
 from tests.support.scenario import Scenario
@@ -19,9 +18,7 @@ def told(scenario):
     """Give (message id, receive count) of everything that the events tell of."""
     recorder = scenario.world.recorder
     events = [*recorder.events, *recorder.problems]
-    # Without a delay the dead letter follows at once, and its event is the last of the receive.
-    held_now = [fields for fields in recorder.named(Event.GROUP_HELD) if not fields["delay"]]
-    alone = [fields for _, fields in events if "receive_count" in fields and fields not in held_now]
+    alone = [fields for _, fields in events if "receive_count" in fields]
     together = [one for _, fields in events for one in fields.get("messages", ())]
     return [(one["message_id"], one["receive_count"]) for one in alone + together]
 
@@ -103,13 +100,11 @@ def test_every_receive_is_told_once(engine, messages, ahead, consumer, seed):
     faults=st.sets(st.integers(0, 80), max_size=12),
     seed=st.integers(0, 99),
 )
-def test_every_receive_is_told_once_with_overrides_holds_and_failed_calls(
-    engine, messages, consumer, faults, seed
-):
-    """Cancelled, moved, held, sent behind its group, kept because a dead letter was not sent, and all others."""
-    held = {"consumer": {**consumer, "max_attempts": 2, "on_dead_letter": {"work": "hold"}}}
+def test_every_receive_is_told_once_with_overrides_and_failed_calls(engine, messages, consumer, faults, seed):
+    """Cancelled, moved, kept because a dead letter was not sent, and all others."""
+    raw = {"consumer": {**consumer, "max_attempts": 2}}
     slots = consumer["reserved_concurrency"]
-    scenario = Overridden(held, environments=slots, seed=seed, engine=engine)
+    scenario = Overridden(raw, environments=slots, seed=seed, engine=engine)
     received = listen(scenario)
     for number, (lane, does, group) in enumerate(messages):
         scenario.send(lane, f"m{number}", does, "ok", group=f"{lane}-{group}")
@@ -126,15 +121,13 @@ def test_every_receive_is_told_once_with_overrides_holds_and_failed_calls(
     assert sorted(told(scenario)) == sorted(received)
 
 
-@pytest.mark.parametrize("operation", ["SendMessage", "TransactWriteItems"])
-def test_every_receive_of_an_outage_is_told(engine, operation):
+def test_every_receive_of_an_outage_is_told(engine):
     """Its problem is the only event of the receive; only the first one has the traceback."""
-    raw = {"consumer": {"on_dead_letter": {"work": "hold"}}} if operation != "SendMessage" else {}
-    scenario = Overridden(raw, engine=engine)
+    scenario = Overridden(engine=engine)
     received = listen(scenario)
     for number in range(4):
         scenario.send("MAIN", f"m{number}", "dead", group=f"g{number}")
-    scenario.world.calls.break_if = lambda name, _: aws_error(name) if name == operation else None
+    scenario.world.calls.break_if = lambda name, _: aws_error(name) if name == "SendMessage" else None
 
     for _ in range(3):
         scenario.step("MAIN")

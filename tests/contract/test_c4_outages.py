@@ -4,7 +4,7 @@ import pytest
 
 from lanes.testing.overrides import OVERRIDES_READ
 from tests.support.memory import aws_error
-from tests.support.overriding import HOLDS, Overridden
+from tests.support.overriding import Overridden
 
 # A thousand invocations each.
 pytestmark = pytest.mark.deep
@@ -22,7 +22,6 @@ OUTAGES = {
     "dead letters sent": (("SendMessage",), {}),
     "overrides": ((OVERRIDES_READ,), {}),
     "effects": (("UpdateItem",), IDEMPOTENT),
-    "holds": (("UpdateItem", "TransactWriteItems"), HOLDS),
     "table": (TABLE, IDEMPOTENT),
 }
 

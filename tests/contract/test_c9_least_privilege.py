@@ -14,9 +14,8 @@ from aws_cdk import aws_iam as iam
 from aws_cdk.assertions import Match, Template
 
 from cdk import Ledger
-from lanes.aws.table import holds, ledger, override_items, runs, slots
+from lanes.aws.table import ledger, override_items, runs, slots
 from lanes.consumer.ledger import Entry
-from lanes.holds import Hold
 from lanes.overrides import Cancelled
 from lanes.runs import Mark
 from tests.support.infrastructure import (
@@ -39,7 +38,6 @@ CALLERS = [
     ("dynamodb", "table/ledger"),
     ("dynamodb", "table/slots"),
     ("dynamodb", "table/overrides"),
-    ("dynamodb", "table/holds"),
     ("dynamodb", "table/runs"),
 ]
 
@@ -196,7 +194,6 @@ def test_the_function_writes_its_own_items_alone(template):
 def keys_written_by_the_consumer():
     """Give the keys of one item of each sort that the consumer writes, as its stores form them."""
     entry = Entry(lane="MAIN", message_id="m")
-    hold = Hold(lane="MAIN", group="g", leader="m", id="i", reason="r", error="", since=1.0)
     cancelled = Cancelled(
         lane="MAIN",
         message_id="m",
@@ -215,12 +212,10 @@ def keys_written_by_the_consumer():
         ledger.item_of(entry, expires_at=1),
         ledger.effect_key("s#k#i"),
         ledger.effect_key("s" * 2000),
-        holds.item_of(hold),
         runs.head_key("r"),
         runs.node_key(Mark("r", 3), 0, 2),
         override_items.redirect_key("MAIN", "g"),
         override_items.item_of_cancelled(cancelled),
-        override_items.OVERRIDES_KEY,
         slots.KEY,
     ]
     return [item["pk"]["S"] for item in items]

@@ -191,7 +191,7 @@ def test_a_dead_letter_keeps_body_group_and_attributes(sqs, urls, calls):
 
 
 def test_the_tracing_header_of_a_sender_goes_with_its_message(sqs, urls, calls, deployment):
-    """To another lane, to the dead-letter queue, to the end of that, and back."""
+    """To another lane, to the dead-letter queue, and back."""
     header = {"AWSTraceHeader": {"DataType": "String", "StringValue": TRACE}}
     sqs.send_message(
         QueueUrl=urls[0],
@@ -207,9 +207,7 @@ def test_the_tracing_header_of_a_sender_goes_with_its_message(sqs, urls, calls, 
     calls.forward("MAIN", record, body="moved", deduplication_id="d2")
     calls.remove("MAIN", record)
     (letter,) = dead.receive("MAIN", limit=1, hold=timedelta(minutes=1))
-    dead.send_back(letter)
-    (again,) = dead.receive("MAIN", limit=1, hold=timedelta(minutes=1))
-    assert dead.copy([again], {}) == {}
+    assert dead.copy([letter]) == {}
 
     moved, copy = receive(sqs, urls[0])
     assert [one.body for one in (moved, copy)] == ["moved", "body"]

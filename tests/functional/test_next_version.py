@@ -12,7 +12,6 @@ import pytest
 from moto import mock_aws
 
 from lanes.aws.table.audit import DynamoDBAuditTrail, RedriveRecords
-from lanes.aws.table.holds import DynamoDBHolds
 from lanes.aws.table.ledger import DynamoDBLedger
 from lanes.aws.table.overrides import DynamoDBOverrides
 from lanes.aws.table.slots import DynamoDBPauses, DynamoDBSlots
@@ -21,7 +20,6 @@ from lanes.config.deployment import Deployment, LaneQueues
 from lanes.consumer.engines.presence import Presence
 from lanes.consumer.ledger import Effect, Ending, Entry, Park
 from lanes.errors import ConfigurationError
-from lanes.holds import Hold, Holds
 from lanes.message import Message
 from lanes.message_filter import MessageFilter
 from lanes.operate.history.audit import AuditEntry
@@ -88,7 +86,6 @@ ENTRY = Entry(
     batch="request-1",
     receipt_handle="receipt",
 )
-HOLD = Hold(lane="MAIN", group="a#b", leader="m1", id="order-1", reason="why", error="bad", since=NOW)
 OVERRIDE = Override(
     id="one",
     action=Action.CANCEL,
@@ -127,7 +124,6 @@ class Table:
         where = {"table": TABLE, "client": dynamodb}
         self.ledger = DynamoDBLedger(**where, clock=lambda: NOW)
         self.slots = DynamoDBSlots(**where)
-        self.holds = Holds(DynamoDBHolds(**where))
         self.overrides = DynamoDBOverrides(**where, clock=lambda: NOW)
         self.audits = DynamoDBAuditTrail(**where, sts=None)
         self.redrives = RedriveRecords(**where, clock=lambda: NOW)
@@ -138,7 +134,6 @@ class Table:
         self.ledger.note([ENTRY])
         self.ledger.finish_effect("shop/1", owner="m1/1", lane="MAIN", now=NOW, keep_until=NOW + 3600)
         self.slots.publish(presence(), now=NOW, parked_until={"MAIN": NOW + 5})
-        self.holds.begin(HOLD)
         self.overrides.add(OVERRIDE)
         self.overrides.redirect(REDIRECT)
         self.overrides.cancelled(CANCELLED)
@@ -153,8 +148,6 @@ class Table:
             "parked": list(self.ledger.parked("MAIN", after=NOW)),
             "effect": self.ledger.begin_effect("shop/1", owner="m2/1", now=NOW, until=NOW + 30),
             "presence": self.slots.read("mine"),
-            "holds": self.holds.read("MAIN", ["a#b"]),
-            "held": self.holds.held(),
             "active": self.overrides.active(),
             "redirects": self.overrides.redirects("MAIN", ["a#b"]),
             "cancelled": self.overrides.cancellations(since=0, limit=10),
@@ -190,9 +183,7 @@ def test_no_reader_of_the_table_fails_for_values_of_another_form(dynamodb):
     # Done for good: handled again it might have two effects.
     assert found["effect"].effect is Effect.DONE
     assert [peer.until for peer in found["presence"].peers] == [0.0]
-    # Held, and followed: a message that passed might overtake its group.
-    assert found["held"][0].group == found["holds"]["a#b"].group == "a#b"
-    assert found["active"].held == {"MAIN"}
+    # Followed: a message that passed might overtake its group.
     assert "a#b" in found["redirects"]
     assert found["active"].unread == ("one",)
     assert [one.message_id for one in found["cancelled"]] == ["m1"]

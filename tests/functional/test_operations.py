@@ -16,14 +16,11 @@ from lanes.aws.table.audit import RedriveRecords
 from lanes.aws.table.ledger import DynamoDBLedger
 from lanes.consumer.ledger import Entry, Park
 from lanes.errors import AwsError
-from lanes.holds import Hold, Holds, State
 from lanes.operate.dead_letters import listing
 from lanes.operate.dead_letters.listing import DeadLetterFilter, list_dead_letters
 from lanes.operate.dead_letters.redrive import DeadLetterRun, Task
 from lanes.operate.history.audit import audited
 from lanes.operate.lanes.figures import LaneFigures
-from lanes.testing.calls import Calls
-from lanes.testing.overrides import MemoryHolds
 from local import corrections
 from tests.support.operating import STACK, drain, make_deployment, put_dead_letters
 
@@ -50,7 +47,6 @@ def redrive(operations, lane="MAIN", **how):
     return DeadLetterRun(
         Task(lane=lane, wanted=ALL, copies=True, hide=timedelta(seconds=10)),
         queues=operations.dead_letters,
-        holds=operations.holds,
         **how,
     ).run()
 
@@ -92,7 +88,7 @@ def test_a_copy_is_the_original_again(operations):
         letter = letters[json.loads(message["Body"])["id"]]
         assert message["Body"] == letter.body
         assert message["Attributes"]["MessageGroupId"] == letter.group
-        assert message["Attributes"]["MessageDeduplicationId"] == letter.copied_as("")
+        assert message["Attributes"]["MessageDeduplicationId"] == letter.copied_as
         assert message["MessageAttributes"] == {"tenant": {"DataType": "String", "StringValue": "acme"}}
 
 
@@ -141,7 +137,7 @@ def test_a_run_that_goes_on_much_later_copies_nothing_twice(operations, monkeypa
         redrive(operations)
     first = drain(sqs, operations.deployment.queues["MAIN"].url)
     monkeypatch.undo()
-    monkeypatch.setattr(listing, "copy_id", lambda letter_id, **_parts: f"later-{letter_id}")
+    monkeypatch.setattr(listing, "REDRIVEN", "later-")
 
     done = redrive(operations).done
 
@@ -157,7 +153,7 @@ def test_only_copies_whose_dead_letters_stay_are_recorded(operations, monkeypatc
     client = boto3.client("sqs")
     given = letters.receive("MAIN", limit=3, hold=timedelta(seconds=10))
     for letter in given:
-        letters.copy([letter], {})
+        letters.copy([letter])
     client.delete_message(
         QueueUrl=operations.deployment.queues["MAIN"].dead_letter_url, ReceiptHandle=given[0].receipt_handle
     )
@@ -166,33 +162,14 @@ def test_only_copies_whose_dead_letters_stay_are_recorded(operations, monkeypatc
     refused = letters.delete([*given[:2], stays])
 
     recorded = RedriveRecords(table=operations.deployment.table, client=boto3.client("dynamodb"))
-    ids = [letter.letter_id for letter in given]
+    ids = [letter.message_id for letter in given]
     assert recorded.copied("MAIN", ids) == set(refused) == {stays.message_id}
-
-
-def test_a_held_group_is_told_its_last_copy_once_for_ten(operations, monkeypatch):
-    """A call for each copy would double the time of a group."""
-    put_dead_letters(boto3.client("sqs"), operations.deployment, "MAIN", 25, groups=1)
-    hold = Hold(lane="MAIN", group="group-0", leader="original-0", id="m", reason="r", error="", since=1.0)
-    operations.holds.begin(hold)
-    announced = []
-    sending = operations.holds.sending
-    monkeypatch.setattr(
-        operations.holds, "sending", lambda *where, **how: announced.append(how) or sending(*where, **how)
-    )
-
-    progress = redrive(operations)
-
-    assert (progress.done, progress.released, len(announced)) == (25, 1, 3)
-    last = drain(boto3.client("sqs"), operations.deployment.queues["MAIN"].url)[-1]
-    assert announced[-1]["copy"] == last["Attributes"]["MessageDeduplicationId"]
 
 
 def test_without_the_notes_nothing_is_copied_blindly(operations, monkeypatch):
     """A run that goes on stops where it can't know what was copied; one that begins needs no notes."""
     put_dead_letters(boto3.client("sqs"), operations.deployment, "MAIN", 3, groups=3)
     boto3.client("dynamodb").delete_table(TableName=operations.deployment.table)
-    monkeypatch.setattr(operations, "holds", Holds(MemoryHolds(Calls())))
     listing = list_dead_letters(operations.dead_letters, "MAIN", ALL, limit=1)
 
     with pytest.raises(AwsError, match="BatchGetItem"):
@@ -207,51 +184,12 @@ def _killed(_letters):
     raise KeyboardInterrupt
 
 
-def held_again(operations, *, group="g"):
-    """Hold a group with a leader that has failed again since its first redrive."""
-    for leader in ("m0", "m0 again"):
-        operations.holds.begin(
-            Hold(
-                lane="MAIN", group=group, leader=leader, id="m0", reason="r", error="", since=1_800_000_000.0
-            )
-        )
-    operations.holds.arrived("MAIN", group, leader="m0 again")
-
-
-@pytest.mark.parametrize("size", [10, 250_000])
-def test_letters_of_a_group_that_failed_again_are_copied_by_their_places(operations, size):
-    """Those that no redrive had copied yet are in front of the message that failed again."""
-    sqs = boto3.client("sqs")
-    held_again(operations)
-    places = [*range(10, 14), *range(10), 14]
-    for place in places:
-        note = {"reason": "r", "order": str(18_850_000_000_000_000_000 + place), "message_id": f"m{place}"}
-        sqs.send_message(
-            QueueUrl=operations.deployment.queues["MAIN"].dead_letter_url,
-            MessageBody=f"{place} " + "x" * size,
-            MessageGroupId="g",
-            MessageDeduplicationId=f"d{place}",
-            MessageAttributes={
-                "tenant": {"DataType": "String", "StringValue": "acme"},
-                "lanes.dead_letter": {"DataType": "String", "StringValue": json.dumps(note)},
-            },
-        )
-
-    progress = redrive(operations)
-
-    arrived = drain(sqs, operations.deployment.queues["MAIN"].url)
-    assert (progress.done, progress.failed, progress.left) == (15, {}, 0)
-    assert [int(message["Body"].split()[0]) for message in arrived] == list(range(15))
-    assert {message["MessageAttributes"]["tenant"]["StringValue"] for message in arrived} == {"acme"}
-    assert operations.holds.read("MAIN", ["g"])["g"].state is State.RELEASING
-
-
 def test_a_second_copy_has_no_effect(operations):
     """As after a run that was killed before it deleted."""
     sqs = boto3.client("sqs")
     put_dead_letters(sqs, operations.deployment, "MAIN", 3, groups=3)
     letters = operations.dead_letters.receive("MAIN", limit=10, hold=timedelta(seconds=1))
-    operations.dead_letters.copy(letters, {})
+    operations.dead_letters.copy(letters)
     operations.dead_letters.give_back(letters)
 
     assert redrive(operations).done == 3

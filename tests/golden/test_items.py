@@ -5,14 +5,12 @@ import pytest
 from moto import mock_aws
 
 from lanes.aws.table.audit import DynamoDBAuditTrail, RedriveRecords
-from lanes.aws.table.holds import DynamoDBHolds
 from lanes.aws.table.ledger import DynamoDBLedger
 from lanes.aws.table.overrides import DynamoDBOverrides
 from lanes.aws.table.runs import DynamoDBRuns
 from lanes.aws.table.slots import DynamoDBPauses, DynamoDBSlots
 from lanes.consumer.engines.presence import Presence
 from lanes.consumer.ledger import Ending, Entry, Park
-from lanes.holds import Hold
 from lanes.message_filter import MessageFilter
 from lanes.operate.history.audit import AuditEntry
 from lanes.overrides import Action, Cancelled, GroupRedirect, Override
@@ -63,9 +61,6 @@ def test_items(client):
     overrides.add(OVERRIDE)
     overrides.redirect(GroupRedirect(lane="MAIN", group="g", override="o", expires_at=NOW + 60))
     overrides.cancelled(CANCELLED)
-    DynamoDBHolds(**place).write(
-        None, Hold(lane="MAIN", group="g", leader="m", id="i", reason="r", error="e", since=NOW)
-    )
     present = Presence(environment="e", lane="MAIN", records=3, busy=True, until=NOW + 33, tenant="t")
     DynamoDBSlots(**place).publish(present, now=NOW, parked_until={"MAIN": NOW + 30})
     DynamoDBPauses(**place).pause("MAIN")

@@ -52,11 +52,10 @@ class Lanes(RuleBasedStateMachine):
         batch_size=st.integers(1, 10),
         slots=st.sampled_from([1, 2, 2, 3]),
         idempotency=st.booleans(),
-        holds=st.booleans(),
         takes=st.sampled_from([0.01, 0.3, 7.0]),
         seed=st.integers(0, 1000),
     )
-    def begin(self, *, engine, beside, batch_size, slots, idempotency, holds, takes, seed):
+    def begin(self, *, engine, beside, batch_size, slots, idempotency, takes, seed):
         lanes = [
             {"name": "HIGH", "threshold": 50, "batch_size": batch_size},
             {"name": "MEDIUM", "threshold": 0, "batch_size": batch_size},
@@ -69,7 +68,6 @@ class Lanes(RuleBasedStateMachine):
             "idempotency": idempotency,
             "max_attempts": MAX_ATTEMPTS,
             "backoff_max": 60,
-            "on_dead_letter": {"work": "hold"} if holds else {},
         }
         self.scenario = Overridden(
             {"lanes": lanes, "consumer": consumer},
@@ -180,7 +178,7 @@ class Lanes(RuleBasedStateMachine):
 
     @rule(lane=st.sampled_from(LANES))
     def redrive(self, lane):
-        """Send the dead letters of a lane again, and release its held groups."""
+        """Send the dead letters of a lane again."""
         self.scenario.redrive(lane)
 
     @rule(seconds=st.sampled_from([0.05, 0.3, 1.5, 6, 16, 40, 181]))

@@ -62,16 +62,7 @@ class MemoryDeadLetters:
             except FifoQueueError:
                 continue
 
-    def send_back(self, letter):
-        self._called("send_back")
-        note = {**letter.note, "letter_id": letter.letter_id}
-        key = f"back-{letter.message_id}"
-        sent = self.dead.send(letter.body, group=letter.group, deduplication_id=key, attributes=note)
-        self._called("send_back, half done")
-        self.dead.delete(letter.receipt_handle)
-        return sent.message_id
-
-    def copy(self, letters, openings):
+    def copy(self, letters):
         groups = [letter.group for letter in letters]
         assert len(groups) == len(set(groups)), "two of a group are on their way at once"
         self.batches.append(len(letters))
@@ -81,8 +72,7 @@ class MemoryDeadLetters:
             if letter.event_id in self.refuse:
                 refused[letter.message_id] = "refused"
                 continue
-            copy = letter.copied_as(openings.get(letter.group, ""))
-            self.lane.send(letter.body, group=letter.group, deduplication_id=copy)
+            self.lane.send(letter.body, group=letter.group, deduplication_id=letter.copied_as)
         return refused
 
     def delete(self, letters):

@@ -1,4 +1,4 @@
-"""Scenarios with an operator who cancels, moves, holds and releases messages, and the outcome of each message."""
+"""Scenarios with an operator who cancels, moves and redrives messages, and the outcome of each message."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from lanes.operate.dead_letters.redrive import DeadLetterRun, Task
 from lanes.overrides import KNOWN_AFTER, Action, Override
 from tests.support.dead_letters import MemoryDeadLetters
 from tests.support.scenario import Scenario, Sent
-
-HOLDS = {"consumer": {"on_dead_letter": {"work": "hold"}, "max_attempts": 2, "backoff_max": 10}}
 
 
 class Overridden(Scenario):
@@ -58,7 +56,6 @@ class Overridden(Scenario):
         run = DeadLetterRun(
             Task(lane=lane, wanted=DeadLetterFilter(**wanted), copies=copies, limit=limit),
             queues=letters,
-            holds=self.world.holds,
             clock=self.world.clock,
             pause=self.world.clock.advance,
         )

@@ -83,26 +83,6 @@ def test_chosen_ones_are_deleted_only_after_saying_so_twice(scene, writing, tab,
     assert scene.count(scene.deployment.queues["MAIN"].dead_letter_url) == 2
 
 
-def test_those_held_behind_another_are_one_line_until_it_is_opened(writing, tab, put):
-    """In the list and in the preview, which still counts all of them."""
-    kind = put(1)
-    put(3, suffix=".held", reason="held behind order-7")
-    look(tab, writing, kind=f"{kind}*")
-    line = tab.locator(".held")
-    expect(rows(tab)).to_have_count(1)
-    expect(line).to_contain_text("held behind order-7: 3 in 3 groups")
-
-    tab.get_by_role("button", name="Redrive all that match").click()
-    dialog = tab.locator("dialog")
-    expect(dialog.locator("h2")).to_have_text("Redrive 4 dead letters of MAIN")
-    expect(dialog).to_contain_text("held behind order-7: 3 in 3 groups")
-    expect(dialog.locator("tbody tr")).to_have_count(1)
-    dialog.get_by_role("button", name="Cancel").click()
-    line.get_by_role("button", name="show").click()
-
-    expect(rows(tab)).to_have_count(4)
-
-
 def test_one_is_shown_with_everything_that_was_noted(writing, tab, put):
     """Its reason, its body and the original's attributes."""
     kind = put(1, error="ValueError: no such customer")

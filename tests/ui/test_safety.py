@@ -49,7 +49,7 @@ def test_read_only_offers_no_change(reading, tab):
     assert tab.locator(".actions button").count() == 0
     tab.goto(f"{reading.base}#move")
     expect(tab.locator("#overrides-title")).to_be_visible()
-    expect(tab.get_by_text("No group is held.")).to_be_visible()
+    expect(tab.get_by_text("No override is active.")).to_be_visible()
     assert tab.locator("main form, main button").count() == 0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from contextlib import suppress
 from datetime import timedelta
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from lanes.config.deployment import Deployment
     from lanes.depth import LaneDepth
 
-NOTE_OVERHEAD = len(NOTE_ATTRIBUTE) + len("String")
 WAIT_SECONDS = 1
 """AWS: a long poll asks all servers of the queue, a short poll only some of them (SQS developer guide)."""
 
@@ -98,35 +96,7 @@ class DeadLetterQueueCalls:
                     ],
                 )
 
-    def send_back(self, letter: DeadLetteredMessage) -> str:
-        """
-        Move a dead letter to the end of its queue; return its new message ID.
-
-        If the run is killed in between there are two, which have one `letter_id` and so one copy.
-        """
-        note = {**letter.note, "letter_id": letter.letter_id}
-        # The note may have filled the message to the last byte. Sorting needs these fields alone.
-        if size_of(letter) + len(json.dumps(note)) + NOTE_OVERHEAD > LARGEST_BODY_BYTES:
-            note = {name: note[name] for name in ("order", "message_id", "letter_id") if name in note}
-        attributes = {
-            **_own_attributes(letter),
-            NOTE_ATTRIBUTE: {"DataType": "String", "StringValue": json.dumps(note)},
-        }
-        url = self._queues[letter.lane].dead_letter_url
-        with aws_errors("SendMessage"):
-            answer = self._client.send_message(
-                QueueUrl=url,
-                MessageBody=letter.body,
-                MessageGroupId=letter.group,
-                MessageDeduplicationId=f"back-{letter.message_id}",
-                MessageAttributes=attributes,
-                **sendable_trace(letter.trace_header),
-            )
-        with aws_errors("DeleteMessage"):
-            self._client.delete_message(QueueUrl=url, ReceiptHandle=letter.receipt_handle)
-        return answer["MessageId"]
-
-    def copy(self, letters: Sequence[DeadLetteredMessage], openings: Mapping[str, str]) -> dict[str, str]:
+    def copy(self, letters: Sequence[DeadLetteredMessage]) -> dict[str, str]:
         """
         Send copies to the lane; return the reasons of refusals by the dead letter's id.
 
@@ -137,10 +107,7 @@ class DeadLetterQueueCalls:
             with aws_errors("SendMessageBatch"):
                 answer = self._client.send_message_batch(
                     QueueUrl=self._queues[lane].url,
-                    Entries=[
-                        _copy_of(letter, str(place), letter.copied_as(openings.get(letter.group, "")))
-                        for place, letter in enumerate(chunk)
-                    ],
+                    Entries=[_copy_of(letter, str(place)) for place, letter in enumerate(chunk)],
                 )
             sent = {entry["Id"] for entry in answer.get("Successful", [])}
             if sent:
@@ -154,21 +121,17 @@ class DeadLetterQueueCalls:
                 for place, letter in enumerate(chunk)
                 if str(place) not in sent
             }
-            self._unrecorded[lane] |= {chunk[int(place)].letter_id for place in sent}
+            self._unrecorded[lane] |= {chunk[int(place)].message_id for place in sent}
         return refused
 
     def _not_copied(self, letters: Sequence[DeadLetteredMessage]) -> list[DeadLetteredMessage]:
         """Leave out the dead letters with a copy; only one that was received before can have one."""
-        again = [
-            letter.letter_id
-            for letter in letters
-            if letter.receive_count > 1 or letter.letter_id != letter.message_id
-        ]
+        again = [letter.message_id for letter in letters if letter.receive_count > 1]
         # A dead letter on its first receive was never copied, so most runs read nothing.
         if self._redrives is None or not again:
             return list(letters)
         copied = self._redrives.copied(letters[0].lane, again)
-        return [letter for letter in letters if letter.letter_id not in copied]
+        return [letter for letter in letters if letter.message_id not in copied]
 
     def _record_copies(self) -> None:
         """Record the copies whose dead letters stay, before those become visible."""
@@ -196,7 +159,7 @@ class DeadLetterQueueCalls:
                 for entry in answer.get("Failed", [])
             }
             # A deleted one is received by no later run, and needs no record.
-            self._unrecorded[lane] -= {one.letter_id for one in chunk if one.message_id not in refused}
+            self._unrecorded[lane] -= {one.message_id for one in chunk} - refused.keys()
         self._record_copies()
         return refused
 
@@ -223,14 +186,14 @@ def _letter(lane: str, message: Any) -> DeadLetteredMessage:
     )
 
 
-def _copy_of(letter: DeadLetteredMessage, entry_id: str, deduplication_id: str) -> Any:
+def _copy_of(letter: DeadLetteredMessage, entry_id: str) -> Any:
     """Return the entry of a dead letter's copy."""
     return {
         "Id": entry_id,
         "MessageBody": letter.body,
         "MessageGroupId": letter.group,
         # Made from the dead letter's id, not the message's: a message that dies twice has two dead letters.
-        "MessageDeduplicationId": deduplication_id,
+        "MessageDeduplicationId": letter.copied_as,
         "MessageAttributes": _sent_attributes(letter),
         **sendable_trace(letter.trace_header),
     }
@@ -243,11 +206,6 @@ def _sent_attributes(letter: DeadLetteredMessage) -> Any:
         noted: Mapping[str, Any] = letter.note.get("attributes") or {}
         kept = {name: attribute_in_note(value) for name, value in noted.items()}
     return _without_own_fields(dict(list(kept.items())[:MOST_ATTRIBUTES]))
-
-
-def _own_attributes(letter: DeadLetteredMessage) -> Any:
-    """Return the dead letter's own attributes, which leave room for its note."""
-    return _without_own_fields(letter.attributes)
 
 
 def _without_own_fields(attributes: Mapping[str, Any]) -> Any:

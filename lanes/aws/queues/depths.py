@@ -5,11 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from lanes.aws.errors import aws_errors
 from lanes.aws.queues.dead_letter_queues import DeadLetterQueueCalls
 from lanes.aws.queues.lane_queue import LaneQueueCalls, depth_of
 from lanes.aws.table.items import query_pages, sortable
-from lanes.aws.table.override_items import OVERRIDES_KEY, held_groups
 from lanes.depth import LaneDepth
 
 if TYPE_CHECKING:
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Depths:
-    """Counts of queues, parked messages and held groups; every method raises `AwsError`."""
+    """Counts of queues, parked messages; every method raises `AwsError`."""
 
     def __init__(self, *, deployment: Deployment, sqs: SQSClient, dynamodb: DynamoDBClient) -> None:
         self._lanes = LaneQueueCalls(deployment=deployment, client=sqs)
@@ -43,12 +41,6 @@ class Depths:
         if self._bell is None:
             return LaneDepth(backlog=0, in_flight=0)
         return depth_of(self._sqs, self._bell)
-
-    def held_groups(self) -> dict[str, int]:
-        """Return the number of held groups of the lanes that have one."""
-        with aws_errors("GetItem"):
-            answer = self._dynamodb.get_item(TableName=self._table, Key=OVERRIDES_KEY)
-        return held_groups(answer.get("Item", {}))
 
     def parked(self, lane: str) -> int:
         """Return the number of messages of a lane that are parked now."""

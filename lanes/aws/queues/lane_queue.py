@@ -239,7 +239,7 @@ def attributes_with(note: DeadLetterNote, lane: str, record: RawRecord) -> dict[
         - sum(attribute_bytes(*named) for named in kept.items())
     )
     # From the whole note to none: a dead letter must leave its lane even if no note fits beside it.
-    least = {"reason": note.reason[:200], "lane": lane, "order": note.order}
+    least = {"reason": note.reason[:200], "lane": lane}
     for shortened in (described, {**described, "error": ""}, least):
         attribute = {"DataType": "String", "StringValue": json.dumps(shortened)}
         if attribute_bytes(NOTE_ATTRIBUTE, attribute) <= room:

@@ -15,14 +15,12 @@ from lanes.aws.scheduler import SchedulerCalls, later_of
 from lanes.aws.stack.deployed_state import DeployedStateCalls
 from lanes.aws.stack.mappings import MappingCalls
 from lanes.aws.table.audit import DynamoDBAuditTrail, RedriveRecords
-from lanes.aws.table.holds import DynamoDBHolds
 from lanes.aws.table.ledger import DynamoDBLedger
 from lanes.aws.table.overrides import DynamoDBOverrides
 from lanes.aws.table.runs import DynamoDBRuns
 from lanes.aws.table.slots import DynamoDBPauses, DynamoDBSlots
 from lanes.config import EngineName
 from lanes.errors import AwsError, ConfigurationError
-from lanes.holds import Holds
 from lanes.operate.history.recent import RecentWorkReader
 from lanes.operate.history.tracer import Tracer
 from lanes.operate.lanes.mappings import PulledLanes
@@ -88,11 +86,6 @@ class Operations:
     def runs(self) -> DynamoDBRuns:
         """The runs that are followed to their end."""
         return DynamoDBRuns(table=self.deployment.table, client=self._dynamodb)
-
-    @cached_property
-    def holds(self) -> Holds:
-        """The held groups."""
-        return Holds(DynamoDBHolds(table=self.deployment.table, client=self._dynamodb))
 
     @cached_property
     def mappings(self) -> Mappings:

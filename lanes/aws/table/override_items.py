@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 OVERRIDES_KEY = {"pk": {"S": "overrides"}}
-OVERRIDE, HELD = "override#", "held#"
+OVERRIDE = "override#"
 
 CANCELLED_PARTITION = "cancelled"
 
@@ -59,7 +59,6 @@ def active_of(item: Mapping[str, Any], *, now: float) -> ActiveOverrides:
     living = [override for override in read if override.expires_at > now]
     return ActiveOverrides(
         overrides=tuple(sorted(living, key=lambda one: (one.created_at, one.id), reverse=True)),
-        held=frozenset(held_groups(item)),
         unread=tuple(unread),
     )
 
@@ -75,13 +74,6 @@ def _override(override_id: str, raw: Mapping[str, Any]) -> Override:
         why=str(raw["why"]),
         priority=int(raw["priority"]),
     )
-
-
-def held_groups(item: Mapping[str, Any]) -> dict[str, int]:
-    """Return the number of held groups by lane."""
-    # With an unreadable count the lane's holds are read in any case.
-    counts = {name: int(value.get("N", 1)) for name, value in item.items() if name.startswith(HELD)}
-    return {name.removeprefix(HELD): count for name, count in counts.items() if count > 0}
 
 
 def item_of_redirect(follow: GroupRedirect) -> Any:

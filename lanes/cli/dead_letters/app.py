@@ -1,4 +1,4 @@
-"""`lanes dead-letters`: list, redrive and delete dead letters, and release the groups that they hold."""
+"""`lanes dead-letters`: list, redrive and delete dead letters."""
 
 from __future__ import annotations
 
@@ -26,19 +26,16 @@ from lanes.cli.arguments import (
 )
 from lanes.cli.busy import busy, run_shown
 from lanes.cli.filters import Everything, Ids, takes
-from lanes.cli.printing import confirm, console, layout, moment, say, show_one, show_rows, without_code
+from lanes.cli.printing import confirm, console, layout, say, show_one, show_rows, without_code
 from lanes.cli.target import Output, target_of
 from lanes.cli.usage import ExitCode
-from lanes.errors import ConfigurationError
-from lanes.operate.dead_letters.listing import DeadLetterFilter, list_dead_letters, reason_code
+from lanes.operate.dead_letters.listing import DeadLetterFilter, list_dead_letters
 from lanes.operate.dead_letters.redrive import DeadLetterRun, Task
-from lanes.operate.dead_letters.rows import brief_rows, details_of, held_lines, row_of
+from lanes.operate.dead_letters.rows import brief_rows, details_of, row_of
 from lanes.operate.history.audit import audited
 from lanes.operate.runs import find_run
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from lanes.aws.stack.operations import Operations
     from lanes.operate.dead_letters.listing import DeadLetteredMessage, Listing
     from lanes.operate.dead_letters.redrive import RunProgress
@@ -128,7 +125,7 @@ def list_(
     ] = 100,
     wide: Annotated[
         bool,
-        typer.Option("--wide", help="Show all fields, and each dead letter that is held behind another."),
+        typer.Option("--wide", help="Show all fields."),
     ] = False,
 ) -> None:
     """
@@ -140,23 +137,20 @@ def list_(
     operations = operations_of(context)
     _check_run(operations, wanted.run)
     target = target_of(context)
-    shows_all = wide or target.output is Output.JSON
     letters: list[DeadLetteredMessage] = []
     left = limit or ALL
     for name in _lanes(operations, lane):
         if not left:
             say(f"{name} is not listed: the lanes above have {limit} dead letters, the limit")
             continue
-        listing = _read(operations, name, wanted, limit=left, only_leaders=not shows_all)
+        listing = _read(operations, name, wanted, limit=left)
         letters += listing.letters
-        left -= sum(shows_all or not letter.held_behind for letter in listing.letters)
+        left -= len(listing.letters)
         _say_beyond(name, listing)
-    if shows_all or not letters:
-        show_rows(target, [row_of(letter) for letter in letters], empty="no dead letters match")
-        return
-    rows = brief_rows(letters, now=time.time(), with_lane=lane is None)
-    show_rows(target, rows, empty="all of them are held behind another dead letter")
-    _say_all(held_lines(letters))
+    rows = [row_of(letter) for letter in letters]
+    if not wide and target.output is not Output.JSON:
+        rows = brief_rows(letters, now=time.time(), with_lane=lane is None)
+    show_rows(target, rows, empty="no dead letters match")
 
 
 @app.command()
@@ -196,8 +190,8 @@ def redrive(
     Send dead letters back to their lane: the same body, group and attributes, each group in its order.
 
     Each message is copied, then deleted. If the command is killed, run it again: nothing is lost and, within five
-    minutes, nothing is sent twice. The copies come after newer messages of their group; in a held group they come
-    first, and the hold ends with the last copy. Exit code 3: messages came back, because they failed again.
+    minutes, nothing is sent twice. The copies come after newer messages of their group. Exit code 3: messages came
+    back, because they failed again.
     """
     wanted = dataclasses.replace(wanted, ids=tuple(ids or ()))
     _work(context, "redrive", lane, wanted, how)
@@ -231,19 +225,14 @@ def _work(context: typer.Context, verb: str, lane: str, wanted: DeadLetterFilter
     _check_run(operations, wanted.run)
     if how.dry_run or not how.yes:
         listing = _read(operations, name, wanted, limit=min(how.limit or PREVIEWED, PREVIEWED))
-        rows, held = _summary(name, listing), held_lines(listing.letters)
+        rows = _summary(name, listing)
         _say_beyond(name, listing)
         if how.dry_run or not listing.letters:
             say(f"would {verb} {len(listing.letters)} visible dead letters")
-            show_rows(
-                target, rows, empty="no dead letters match but held ones" if held else "no dead letters match"
-            )
-            _say_all(held)
+            show_rows(target, rows, empty="no dead letters match")
             return
         out = console(stderr=True)
-        if rows:
-            out.print(layout([without_code(row) for row in rows], out))
-        _say_all(held)
+        out.print(layout([without_code(row) for row in rows], out))
         is_all = not listing.beyond or len(listing.letters) == how.limit
         more = "" if is_all else f", and the matches among about {listing.beyond} more,"
         confirm(f"{verb} these {len(listing.letters)}{more} in {name} of {target.stack_name}?", yes=how.yes)
@@ -266,7 +255,6 @@ def _work(context: typer.Context, verb: str, lane: str, wanted: DeadLetterFilter
             "failed": len(progress.failed),
             "came_back": progress.returned,
             "left": progress.left,
-            "released": progress.released,
         },
     )
     if progress.failed:
@@ -289,9 +277,7 @@ def _run(operations: Operations, verb: str, lane: str, wanted: DeadLetterFilter,
     with audited(operations.audit, f"dead-letters {verb}", lane, details=asked) as entry:
         return run_shown(
             f"{verb} {lane}",
-            lambda report: DeadLetterRun(
-                what, queues=operations.dead_letters, holds=operations.holds, report=report
-            ),
+            lambda report: DeadLetterRun(what, queues=operations.dead_letters, report=report),
             limit=how.limit,
             entry=entry,
         )
@@ -309,12 +295,9 @@ def _lanes(operations: Operations, lane: str | None) -> list[str]:
     return [one.name for one in operations.deployment.config.lanes]
 
 
-def _read(
-    operations: Operations, lane: str, wanted: DeadLetterFilter, *, limit: int, only_leaders: bool = False
-) -> Listing:
+def _read(operations: Operations, lane: str, wanted: DeadLetterFilter, *, limit: int) -> Listing:
     with busy(lambda: f"reading the dead letters of {lane}"):
-        queues = operations.dead_letters
-        return list_dead_letters(queues, lane, wanted, limit=limit, only_leaders=only_leaders)
+        return list_dead_letters(operations.dead_letters, lane, wanted, limit=limit)
 
 
 def _say_beyond(lane: str, listing: Listing) -> None:
@@ -325,73 +308,9 @@ def _say_beyond(lane: str, listing: Listing) -> None:
         )
 
 
-def _say_all(lines: Sequence[str]) -> None:
-    for line in lines:
-        say(line)
-
-
 def _summary(lane: str, listing: Listing) -> list[dict[str, Any]]:
-    leaders = [letter for letter in listing.letters if not letter.held_behind]
-    counts = Counter((letter.kind, letter.code, letter.reason) for letter in leaders)
+    counts = Counter((letter.kind, letter.code, letter.reason) for letter in listing.letters)
     return [
         {"lane": lane, "kind": kind, "code": code, "reason": reason, "dead_letters": count}
         for (kind, code, reason), count in counts.most_common()
     ]
-
-
-@app.command()
-def held(context: typer.Context, lane: Lane = None) -> None:
-    """List the groups that a dead letter holds, the longest held first."""
-    operations = operations_of(context)
-    name = None if lane is None else lane_named(operations, lane)
-    rows = [
-        {
-            "lane": hold.lane,
-            "group": hold.group,
-            "behind": hold.id,
-            "code": reason_code(hold.reason),
-            "reason": hold.reason,
-            "since": moment(hold.since),
-            "followed": hold.behind,
-            "state": hold.state.value,
-        }
-        for hold in operations.holds.held(name)
-    ]
-    show_rows(target_of(context), rows, empty="no group is held")
-
-
-@app.command()
-def release(
-    context: typer.Context,
-    lane: LaneName,
-    *,
-    group: Annotated[str, typer.Option(help="Release this group.")],
-    dry_run: DryRun = False,
-    yes: Yes = False,
-) -> None:
-    """
-    Release a held group without its dead letters, so that its later messages are handled.
-
-    The dead letters stay; a later redrive puts them after the messages handled meanwhile. To keep the order, use
-    `redrive` instead: it sends the dead letters first and then releases the group.
-    """
-    target, operations = target_of(context), operations_of(context)
-    name = lane_named(operations, lane)
-    hold = operations.holds.read(name, [group]).get(group)
-    if hold is None:
-        raise ConfigurationError(
-            [f"group {group!r} of {name} is not held; list held groups with `lanes dead-letters held`"],
-            source="dead letters",
-        )
-    say(
-        f"held behind {hold.id} ({hold.reason}); {hold.behind} more messages of the group are in the dead-letter queue"
-    )
-    released = False
-    if not dry_run:
-        confirm(
-            f"{target.stack_name}: release group {group} of {name} before its dead letters?",
-            yes=yes,
-        )
-        with audited(operations.audit, "dead-letters release", name, details={"group": group}) as entry:
-            entry["released"] = released = operations.holds.end(name, group)
-    show_one(target, {"lane": name, "group": group, "behind": hold.id, "released": released})

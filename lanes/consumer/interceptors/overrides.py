@@ -27,34 +27,27 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lanes.config import LanesConfig
-    from lanes.consumer.interceptors.group_hold import GroupHold, Holding
     from lanes.consumer.records import Batch, RawRecord
     from lanes.consumer.settlement import Settlement
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class OverrideFilter:
-    """The overrides and held groups of a batch; the table is read every `OVERRIDES_AGE` seconds."""
+    """The overrides of a batch; the table is read every `OVERRIDES_AGE` seconds."""
 
     overrides: Overrides
-    hold: GroupHold | None
     settlement: Settlement
     config: LanesConfig
     _active: ActiveOverrides = dataclasses.field(default_factory=ActiveOverrides)
     _read_at: float = float("-inf")
 
     def begin(self, batch: Batch) -> Sequence[Interception]:
-        """Read the active overrides, and what else concerns the batch's groups: its holds and followed groups."""
+        """Read the active overrides, and which of the batch's groups follow one."""
         active, lane = self._read(), batch.lane.name
-        # Cancelled records first, moved ones last: a record of a held group follows its dead letter, not an override.
+        # Cancelled records first: a cancellation wins.
         parts: list[Interception] = []
-        holding = None
-        if self.hold is not None and (lane in active.held or self.config.consumer.on_dead_letter):
-            holding = self.hold.begin(batch, is_held=lane in active.held)
         if cancels := active.overrides and active.of(Action.CANCEL):
-            parts.append(_Cancels(self, batch, active, cancels, holding))
-        if holding is not None:
-            parts.append(holding)
+            parts.append(_Cancels(self, batch, active, cancels))
         if moves := active.overrides and active.of(Action.PRIORITIZE):
             groups = sorted({record.group for record in batch.records})
             follows = dict(self.overrides.redirects(lane, groups)) if active.may_redirect else {}
@@ -78,10 +71,9 @@ class _Cancels(Interception):
     batch: Batch
     active: ActiveOverrides
     cancels: Sequence[Override]
-    holding: Holding | None
 
     def admit(self, record: RawRecord, entry: Entry) -> Outcome | None:
-        if entry.given_up or (self.holding is not None and self.holding.leads(record)):
+        if entry.given_up:
             return None
         message = decoded(record)
         since = self.active.waiting_since(record)

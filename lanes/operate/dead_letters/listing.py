@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from lanes.consumer.attempts import EXHAUSTED
 from lanes.errors import ConfigurationError
-from lanes.holds import HELD_BEHIND, NO_ORDER, copy_id
-from lanes.message import RUN
+from lanes.message import REDRIVEN, RUN
 from lanes.message_filter import is_like
 from lanes.runs import Mark
 
@@ -38,9 +37,7 @@ WITHOUT_NOTE = (
 
 def reason_code(reason: str) -> str:
     """Return the code of a reason that the consumer wrote; a refusal is in the words of a handler or of an error."""
-    if reason == EXHAUSTED:
-        return "attempts_exhausted"
-    return "held_behind" if reason.startswith(HELD_BEHIND) else "refused"
+    return "attempts_exhausted" if reason == EXHAUSTED else "refused"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,11 +98,6 @@ class DeadLetteredMessage:
         return "moved_by_sqs" if self.moved_by_sqs else "without_note"
 
     @property
-    def held_behind(self) -> str:
-        """Id of the dead letter behind which its group was held; empty for any other reason."""
-        return self.reason.removeprefix(HELD_BEHIND) if self.reason.startswith(HELD_BEHIND) else ""
-
-    @property
     def error(self) -> str:
         """The exception of the last attempt."""
         return str(self.note.get("error", ""))
@@ -121,24 +113,9 @@ class DeadLetteredMessage:
         return str(self.note.get("deduplication_id") or "")
 
     @property
-    def original_id(self) -> str:
-        """The message ID of the original; empty if the note has none."""
-        return str(self.note.get("message_id") or "")
-
-    @property
-    def letter_id(self) -> str:
-        """The id by which it is copied once; it stays the same if a redrive sends it to the end of its queue."""
-        return str(self.note.get("letter_id") or self.message_id)
-
-    @property
-    def order(self) -> float:
-        """Its first place in the lane; `NO_ORDER` if the note has none."""
-        place = str(self.note.get("order") or "")
-        return int(place) if place.isdecimal() else NO_ORDER
-
-    def copied_as(self, opening: str) -> str:
-        """Return the deduplication id of its copy."""
-        return copy_id(self.letter_id, opening=opening, order=str(self.note.get("order") or ""))
+    def copied_as(self) -> str:
+        """The deduplication id of its copy, the same in every try."""
+        return f"{REDRIVEN}{self.message_id}"
 
     def is_called(self, name: str) -> bool:
         """Whether a name is the message ID of the dead letter or of the original, or the message's own id."""
@@ -241,16 +218,8 @@ class DeadLetterQueues(Protocol):
     def give_back(self, letters: Sequence[DeadLetteredMessage]) -> None:
         """Make dead letters visible; those that are visible stay so."""
 
-    def send_back(self, letter: DeadLetteredMessage) -> str:
-        """Move a dead letter to the end of its queue; return its new message ID."""
-
-    def copy(self, letters: Sequence[DeadLetteredMessage], openings: Mapping[str, str]) -> Mapping[str, str]:
-        """
-        Send copies to the lane, at most one of a group, each with the id `copied_as` the opening of its group.
-
-        Returns:
-            The reasons of refusals, by the dead letter's id.
-        """
+    def copy(self, letters: Sequence[DeadLetteredMessage]) -> Mapping[str, str]:
+        """Send copies to the lane, at most one of a group; return the reasons of refusals by the dead letter's id."""
 
     def delete(self, letters: Sequence[DeadLetteredMessage]) -> Mapping[str, str]:
         """Delete dead letters; return the reasons of refusals by the dead letter's id."""
@@ -279,15 +248,13 @@ def list_dead_letters(
     wanted: DeadLetterFilter,
     *,
     limit: int,
-    only_leaders: bool = False,
     hold: timedelta = HOLD,
     at_once: int = 1,
 ) -> Listing:
     """
     Receive dead letters of a lane until enough match, and make all visible again.
 
-    With `only_leaders` the limit does not count those that are held behind another one; `at_once` is the number of
-    receives in progress.
+    `at_once` is the number of receives in progress.
 
     AWS: no message of a group is delivered while another of it is in flight (SQS developer guide, FIFO delivery
     logic), so at most ten of a group can be received at once.
@@ -298,10 +265,8 @@ def list_dead_letters(
     try:
         for letters in _rounds(queues, lane, hold, seen, at_once):
             found += [letter for letter in letters if wanted.matches(letter)]
-            counted = [place for place, one in enumerate(found) if not (only_leaders and one.held_behind)]
-            if len(counted) >= limit:
-                end = counted[limit - 1] + 1
-                found, cut = found[:end], len(found) - end
+            if len(found) >= limit:
+                found, cut = found[:limit], len(found) - limit
                 break
         depth = queues.dead_letters(lane)
     finally:

@@ -20,9 +20,6 @@ LATEST = 253_402_300_799
 LONGEST_ID = 128
 """AWS: the most characters of a deduplication id (API_SendMessage); a message id has 36."""
 
-LONGEST_ORDER = 39
-"""AWS: a sequence number has 128 bits (API_SendMessage)."""
-
 
 def read_note(text: str) -> dict[str, Any]:
     """Return the fields of a note that are as the consumer writes them; empty if it is not a note."""
@@ -52,12 +49,6 @@ def _is_time(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= LATEST
 
 
-def _is_order(value: object) -> bool:
-    return isinstance(value, str) and (
-        not value or (value.isdecimal() and value.isascii() and len(value) <= LONGEST_ORDER)
-    )
-
-
 def _are_attributes(value: object) -> bool:
     return isinstance(value, dict) and all(map(_is_attribute, value.values()))
 
@@ -80,12 +71,10 @@ FIELDS: Mapping[str, Callable[[object], bool]] = {
     "receives": _is_count,
     "first_received_at": _is_time,
     "dead_lettered_at": _is_time,
-    "order": _is_order,
     "lane": _is_text,
     "message_id": _is_id,
     "deduplication_id": _is_id,
     "sent_at": _is_time,
-    "letter_id": _is_id,
     "attributes": _are_attributes,
 }
 """Each field of a note with the test that its values pass."""

@@ -5,28 +5,22 @@ A redrive copies first and deletes afterwards, so a run that is killed at any po
 deduplication id is made from the dead letter's id, so SQS drops a second copy within five minutes. The queue itself is
 the state of the run: another run continues where this one ended. A message that fails again returns during the run; it
 is recognised by its copy's deduplication id, and stays.
-
-Copies of a held group pass; its new messages still follow into the dead-letter queue, and are copied in their turn.
-After a copy failed again, letters are copied by their places in the lane, not as they arrived. Once the queue has none
-of the group, the hold ends.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import time
+from collections import defaultdict
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from lanes.operate.dead_letters import phases
-from lanes.operate.dead_letters.group import Groups, Receiver
 from lanes.operate.dead_letters.listing import LARGEST_RECEIVE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from lanes.depth import LaneDepth
-    from lanes.holds import Hold, Holds
     from lanes.operate.dead_letters.listing import DeadLetteredMessage, DeadLetterFilter, DeadLetterQueues
 
 # A run that is killed hides its dead letters for so long, and the next run waits for them.
@@ -41,8 +35,11 @@ MOST_AT_ONCE = 100
 
 SETTLED_WHILE_HIDDEN = 10 / 3
 """Dead letters a second of their visibility timeout to receive at once; even a slow run settles five times as many."""
-ROUNDS = 3
-"""Times that the run works until the queue is empty; each may find that a message has followed meanwhile."""
+ALONE_FOR = 9
+"""Rounds with one receive each, after a second receive found no other group beside the first ten."""
+
+# SQS refuses single entries of a batch for faults of its own (API_SendMessageBatch, SenderFault).
+TRIES = 3
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +92,6 @@ class RunProgress:
         failed: reasons why matching ones stay, by the dead letter's id.
         returned: dead-lettered again during the run; they stay, or the run would never end.
         left: approximate number of dead letters at the end.
-        released: group holds that ended.
 
     """
 
@@ -105,7 +101,6 @@ class RunProgress:
     failed: dict[str, str] = dataclasses.field(default_factory=dict)
     returned: int = 0
     left: int = 0
-    released: int = 0
 
 
 class Pace:
@@ -128,6 +123,25 @@ class Pace:
         self._free_at = max(self._free_at, now) + count / self._rate
 
 
+@dataclasses.dataclass(slots=True)
+class _Group:
+    """
+    What a run knows of one group.
+
+    Attributes:
+        hidden: its dead letters that the run has received and not deleted, by message ID.
+        sent: deduplication ids of its copies.
+        stopped: why no more of it is copied; empty if nothing stops it.
+        is_cut: whether a receive may have returned only some of the letters that it could show.
+
+    """
+
+    hidden: dict[str, DeadLetteredMessage] = dataclasses.field(default_factory=dict)
+    sent: set[str] = dataclasses.field(default_factory=set)
+    stopped: str = ""
+    is_cut: bool = False
+
+
 class DeadLetterRun:
     """
     Works through one dead-letter queue, each group in its order.
@@ -137,7 +151,6 @@ class DeadLetterRun:
     Args:
         task: what to do.
         queues: the dead-letter queues.
-        holds: the group holds.
         report: receives the progress after each step.
         clock: monotonic seconds.
         pause: waits for a number of seconds.
@@ -148,7 +161,6 @@ class DeadLetterRun:
         task: Task,
         *,
         queues: DeadLetterQueues,
-        holds: Holds,
         report: Callable[[RunProgress], None] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], None] = time.sleep,
@@ -156,12 +168,11 @@ class DeadLetterRun:
         self.progress = RunProgress()
         self._task = task
         self._queues = queues
-        self._holds = holds
         self._report = report
         self._clock = clock
-        self._groups = Groups()
-        self._receiver = Receiver(queues, task.lane, task.hide, clock)
         self._pace = Pace(task.rate, clock, pause)
+        self._groups: defaultdict[str, _Group] = defaultdict(_Group)
+        self._alone = 0
 
     def run(self) -> RunProgress:
         """
@@ -173,80 +184,80 @@ class DeadLetterRun:
         self.progress.expected = self._depth().messages
         self._report(self.progress)
         try:
-            for _ in range(ROUNDS):
-                if not self._end_holds(self._work()):
-                    break
+            self._work()
         finally:
-            self._queues.give_back(self._groups.hidden)
+            self._queues.give_back(self._hidden)
         self.progress.left = self._depth().messages
         return self.progress
 
-    def _work(self) -> list[Hold]:
-        """
-        Settle dead letters until none can be received; return the holds that may end then.
-
-        They are read before the last receive: one made earlier would not prove that no dead letter of the group is
-        left. That receive waits a second, so it is not made twice.
-        """
-        quiet, is_last = 0, False
+    def _work(self) -> None:
+        quiet = 0
         # Another run may hide dead letters for longer than two receives take.
         quiet_since = self._clock()
         while not self._task.is_enough(self.progress.done):
-            holds = self._ending_holds() if is_last or self._is_nearly_done() else None
-            fresh, is_any = self._receiver.receive(self._groups, self._task.size_after(self.progress.done))
+            fresh, is_any = self._receive(self._task.size_after(self.progress.done))
             if fresh:
                 self._settle(fresh)
-                quiet, quiet_since, is_last = 0, self._clock(), False
+                quiet, quiet_since = 0, self._clock()
                 continue
             if self._loosened():
                 continue
             # Counted after the receive: the next receive finds dead letters that became visible in between.
             depth = self._depth()
-            quiet = 0 if is_any or self._is_hidden_by_others(depth) else quiet + 1
+            # Another reader hides dead letters, such as a run that was just killed.
+            is_hidden = depth.in_flight > len(self._hidden)
+            quiet = 0 if is_any or is_hidden else quiet + 1
             waited = self._clock() - quiet_since
             is_over = quiet >= QUIET_RECEIVES or (quiet and not depth.backlog)
-            if not is_over and waited <= self._task.hide.total_seconds() + TIMEOUT_AFTER_HIDE:
-                continue
-            if holds is not None:
-                return holds
-            if not self._ending_holds():
-                return []
-            is_last = True
-        return []
+            if is_over or waited > self._task.hide.total_seconds() + TIMEOUT_AFTER_HIDE:
+                return
 
-    def _settle(self, received: Sequence[DeadLetteredMessage]) -> None:
-        """Take fresh dead letters through the phases."""
-        task, groups = self._task, self._groups
-        letters = phases.new_letters(groups, received)
-        self.progress.returned += len(received) - len(letters)
-        holds = phases.record_arrivals(self._holds, letters)
-        if task.copies:
-            meant = {letter.group for letter in letters if task.wanted.matches(letter)}
-            for group in sorted(meant & holds.keys()):
-                phases.open_group(self._holds, groups[group], holds[group])
-        letters = phases.send_back_others(self._queues, groups, letters, task.wanted)
-        wanted = [letter for letter in letters if task.wanted.matches(letter)]
-        self.progress.kept += len(letters) - len(wanted)
-        phases.announce(self._holds, groups, wanted)
-        ready: list[DeadLetteredMessage] = []
-        for wave in phases.waves(wanted):
-            ready += self._moved(wave)
-            if len(ready) >= LARGEST_RECEIVE:
-                self._delete(ready)
-                ready = []
-        self._delete(ready)
+    def _receive(self, room: int) -> tuple[list[DeadLetteredMessage], bool]:
+        """
+        Receive at most `room` letters, of several groups if there are, and mark those that a full receive may cut.
 
-    def _moved(self, wave: Sequence[DeadLetteredMessage]) -> Sequence[DeadLetteredMessage]:
-        if not self._task.copies:
-            self._pace(len(wave))
-            return wave
-        copied, failed = phases.copy_wave(self._queues, self._groups, wave, self._pace)
-        self.progress.failed |= failed
-        return copied
+        AWS: a receive takes as much as it can from one group, and no more of that group is delivered meanwhile (FIFO
+        delivery logic). A copy of each of ten groups goes into one call, and ten of one group need ten calls.
 
-    def _delete(self, letters: Sequence[DeadLetteredMessage]) -> None:
-        self.progress.done += phases.delete(self._queues, self._groups, letters)
-        self._report(self.progress)
+        Returns:
+            Those that the run did not hide, and whether any were received.
+        """
+        task = self._task
+        until = self._clock() + task.hide.total_seconds() / 4
+        found: list[DeadLetteredMessage] = []
+        fresh: list[DeadLetteredMessage] = []
+        ends: list[str] = []
+        while len(found) < room and self._clock() < until:
+            size = min(room - len(found), LARGEST_RECEIVE)
+            # Only the first receive waits: the rest is a gain if it is there.
+            letters = self._queues.receive(task.lane, limit=size, hold=task.hide, wait=not found)
+            found += letters
+            fresh += self._hide(letters)
+            if len(letters) < size:
+                is_alone = len({letter.group for letter in found}) == 1
+                self._alone = ALONE_FOR if ends and not letters and is_alone else 0
+                break
+            ends.append(letters[-1].group)
+            if self._alone:
+                self._alone -= 1
+                break
+        if fresh:
+            for group in ends:
+                self._groups[group].is_cut = True
+        return fresh, bool(found)
+
+    def _hide(self, letters: Sequence[DeadLetteredMessage]) -> list[DeadLetteredMessage]:
+        """Record letters as received; return those that were not."""
+        fresh = [letter for letter in letters if letter.message_id not in self._groups[letter.group].hidden]
+        for letter in letters:
+            # Received once more, it has another receipt handle.
+            self._groups[letter.group].hidden[letter.message_id] = letter
+        return fresh
+
+    @property
+    def _hidden(self) -> list[DeadLetteredMessage]:
+        """All letters that the run hides."""
+        return [letter for group in self._groups.values() for letter in group.hidden.values()]
 
     def _loosened(self) -> bool:
         """
@@ -261,24 +272,74 @@ class DeadLetterRun:
                 return True
         return False
 
-    def _ending_holds(self) -> list[Hold]:
-        return phases.ending_holds(self._holds, self._task.lane, self._groups)
+    def _settle(self, received: Sequence[DeadLetteredMessage]) -> None:
+        """Copy and delete fresh dead letters."""
+        task = self._task
+        # Copied once more, a copy of this run that failed again would keep it going for ever.
+        letters = [letter for letter in received if letter.sent_as not in self._groups[letter.group].sent]
+        self.progress.returned += len(received) - len(letters)
+        wanted = [letter for letter in letters if task.wanted.matches(letter)]
+        self.progress.kept += len(letters) - len(wanted)
+        ready: list[DeadLetteredMessage] = []
+        for wave in waves(wanted):
+            ready += self._moved(wave)
+            if len(ready) >= LARGEST_RECEIVE:
+                self._delete(ready)
+                ready = []
+        self._delete(ready)
 
-    def _end_holds(self, ending: Sequence[Hold]) -> bool:
-        """End holds; return whether there is work again, since messages have followed."""
-        # Another reader may have dead letters of these groups in hand.
-        if not ending or self._is_hidden_by_others(self._depth()):
-            return False
-        ended, is_followed = phases.end_holds(self._holds, self._groups, ending)
-        self.progress.released += ended
-        return is_followed
+    def _moved(self, wave: Sequence[DeadLetteredMessage]) -> Sequence[DeadLetteredMessage]:
+        """Copy letters of different groups to the lane, if that is asked for; return those that may be deleted."""
+        going = [letter for letter in wave if not self._groups[letter.group].stopped]
+        for letter in wave:
+            if why := self._groups[letter.group].stopped:
+                self.progress.failed[letter.message_id] = (
+                    f"an earlier one of its group could not be sent: {why}"
+                )
+        self._pace(len(going))
+        if not self._task.copies:
+            return going
+        refused: dict[str, str] = {}
+        remaining = going
+        for _ in range(TRIES):
+            if not remaining:
+                break
+            refused = dict(self._queues.copy(remaining))
+            remaining = [letter for letter in remaining if letter.message_id in refused]
+        for letter in remaining:
+            why = refused[letter.message_id]
+            self.progress.failed[letter.message_id] = self._groups[letter.group].stopped = why
+        copied = [letter for letter in going if letter not in remaining]
+        for letter in copied:
+            self._groups[letter.group].sent.add(letter.copied_as)
+        return copied
 
-    def _is_nearly_done(self) -> bool:
-        return self.progress.done + len(self._groups.hidden) >= self.progress.expected
+    def _delete(self, letters: Sequence[DeadLetteredMessage]) -> None:
+        """
+        Delete dead letters with sent copies.
 
-    def _is_hidden_by_others(self, depth: LaneDepth) -> bool:
-        """Whether another reader hides dead letters, such as a run that was just killed."""
-        return depth.in_flight > len(self._groups.hidden)
+        A run that ends between the two leaves letters, whose second copies SQS drops within five minutes; later the
+        table's record prevents them. One that could not be deleted is received again.
+        """
+        refused = self._queues.delete(letters) if letters else {}
+        for letter in letters:
+            del self._groups[letter.group].hidden[letter.message_id]
+        self.progress.done += len(letters) - len(refused)
+        self._report(self.progress)
 
     def _depth(self) -> LaneDepth:
         return self._queues.dead_letters(self._task.lane)
+
+
+def waves(letters: Sequence[DeadLetteredMessage]) -> Iterator[list[DeadLetteredMessage]]:
+    """
+    Split into waves of at most ten with at most one of each group, in the order of each group.
+
+    One of a group in a call: SQS may refuse an entry and accept a later one of its group.
+    """
+    groups: dict[str, list[DeadLetteredMessage]] = defaultdict(list)
+    for letter in letters:
+        groups[letter.group].append(letter)
+    for place in range(max(map(len, groups.values()), default=0)):
+        row = [group[place] for group in groups.values() if len(group) > place]
+        yield from (row[start : start + LARGEST_RECEIVE] for start in range(0, len(row), LARGEST_RECEIVE))

@@ -1,4 +1,4 @@
-"""The fields of a dead letter that every front end shows; held ones are counted by the dead letter that holds them."""
+"""The fields of a dead letter that every front end shows."""
 
 from __future__ import annotations
 
@@ -28,18 +28,6 @@ def row_of(letter: DeadLetteredMessage) -> dict[str, Any]:
     }
 
 
-def held_lines(letters: Sequence[DeadLetteredMessage]) -> list[str]:
-    """Return a line for each dead letter that holds others of the list."""
-    groups: dict[str, list[str]] = {}
-    for letter in letters:
-        if letter.held_behind:
-            groups.setdefault(letter.held_behind, []).append(letter.group)
-    return [
-        f"held behind {leader}: {len(held)} in {len(set(held))} group{'' if len(set(held)) == 1 else 's'}"
-        for leader, held in groups.items()
-    ]
-
-
 def details_of(letter: DeadLetteredMessage) -> dict[str, Any]:
     """Return all fields of a dead letter; None for unknown ones."""
     noted = letter.note
@@ -64,7 +52,7 @@ def _time(epoch_seconds: float | None) -> datetime | None:
 def brief_rows(
     letters: Sequence[DeadLetteredMessage], *, now: float, with_lane: bool
 ) -> list[dict[str, Any]]:
-    """Return the rows of the dead letters that are not held behind another one."""
+    """Return the rows of a list for a terminal."""
     return [
         {
             **({"lane": letter.lane} if with_lane else {}),
@@ -76,5 +64,4 @@ def brief_rows(
             "reason": letter.reason,
         }
         for letter in letters
-        if not letter.held_behind
     ]

@@ -130,13 +130,6 @@ def _dead_lettered(fields: Mapping[str, Any]) -> str:
     )
 
 
-def _held(fields: Mapping[str, Any]) -> str:
-    delay = fields.get("delay")
-    when = f"in {format_seconds(delay)}, when every slot knows" if delay else "now"
-    attempts = _counted(fields.get("attempts"), "failed attempt")
-    return f"{_cause(fields)}; {attempts}; its group is held, it is dead-lettered {when}"
-
-
 def _counted(number: Any, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
@@ -209,7 +202,6 @@ _REASONS: dict[Event, Callable[[Mapping[str, Any]], str]] = {
     Event.MESSAGE_HANDLED: _handled,
     Event.MESSAGE_FAILED: _failed,
     Event.MESSAGE_DEAD_LETTERED: _dead_lettered,
-    Event.GROUP_HELD: _held,
     Event.BATCH_YIELDED: _yielded,
     Event.TENANT_YIELDED: _tenant_yielded,
     Event.BATCH_RETURNED: _returned,

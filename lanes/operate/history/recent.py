@@ -17,7 +17,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from lanes.events import Event
-from lanes.holds import HELD_BEHIND
 from lanes.metrics import percentile
 from lanes.operate.history.descriptions import error_code
 from lanes.operate.history.log import read_event
@@ -257,9 +256,6 @@ def failures_of(events: Iterable[LogEvent]) -> list[Failure]:
     """Return failures by lane, kind and error, the most frequent first."""
     found: dict[tuple[str, str, str], list[LogEvent]] = defaultdict(list)
     for event in events:
-        # A message that follows another one into the dead-letter queue has not failed.
-        if str(event.fields.get("reason") or "").startswith(HELD_BEHIND):
-            continue
         key = (event.lane, str(event.fields.get("kind") or ""), _VARIES.sub("#", _error_of(event)))
         found[key].append(event)
     failures = [_failure(lane, kind, group) for (lane, kind, _), group in found.items()]

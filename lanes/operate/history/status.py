@@ -42,7 +42,6 @@ _FINAL: dict[str, MessageStatus] = {
         "expired", "past its time (`expires`), and deleted from its queue; no handler got it"
     ),
     Event.MESSAGE_MOVED: MessageStatus("moved", "moved to another lane by an override; no event since"),
-    Event.MESSAGE_SENT_BEHIND: MessageStatus("sent_behind", "sent to the end of its group; no event since"),
 }
 _COUNTS: dict[str, Count] = {event: event.counts for event in Event if event.counts is not None}
 _LAST_ENDINGS = {

@@ -29,7 +29,7 @@ SHORTEST_WAIT = 1.0
 # The redriven message may wait behind a backlog before its first event.
 REDRIVE_REACH = 24 * 3600.0
 """Seconds after the start of a redrive in which a new generation may come from it."""
-ATTEMPT_ENDED = frozenset({Event.MESSAGE_FAILED, Event.GROUP_HELD, Event.MESSAGE_DEAD_LETTERED})
+ATTEMPT_ENDED = frozenset({Event.MESSAGE_FAILED, Event.MESSAGE_DEAD_LETTERED})
 CLOCKS_DIFFER = 5.0
 """Seconds by which the clocks of SQS, of the function and of the operator may differ."""
 PAUSES: dict[str, str] = {
@@ -39,7 +39,6 @@ PAUSES: dict[str, str] = {
 }
 ORIGINS: dict[str, str] = {
     Event.MESSAGE_MOVED: ", by the override",
-    Event.MESSAGE_SENT_BEHIND: ", behind the redriven messages of its group",
 }
 
 

@@ -42,9 +42,6 @@ class Depths(Protocol):
     def parked(self, lane: str) -> int:
         """Return the number of parked messages of a lane, after a yield or in a backoff."""
 
-    def held_groups(self) -> Mapping[str, int]:
-        """Return the number of held groups of the lanes that have one."""
-
     def bell(self) -> LaneDepth:
         """Return the counts of the bell's queue; the pull engine has one."""
 
@@ -68,7 +65,6 @@ class LaneStatus:
         waiting: visible messages.
         in_flight: messages received and not deleted: being handled, waiting for a slot or in its hands, or parked.
         parked: messages in flight that are parked.
-        held_groups: groups of which a dead letter holds the later messages.
         figures: figures of the last minutes.
         drain: the trend of the depth.
         growth: the change of the depth from which the trend follows; None if it is not known yet.
@@ -82,7 +78,6 @@ class LaneStatus:
     waiting: int
     in_flight: int
     parked: int | None
-    held_groups: int | None
     figures: LaneFigures
     drain: Drain
     growth: Growth | None
@@ -182,11 +177,9 @@ class StatusReader:
         """
         notes: list[str] = []
         read = _or_unknown(self._figures, notes, "age, rate and yields")
-        held = _or_unknown(self._depths.held_groups, notes, "held groups")
         known = read or {}
         lanes = [
-            self._lane(lane.name, known.get(lane.name, UNKNOWN), held, work, notes)
-            for lane in self._config.lanes
+            self._lane(lane.name, known.get(lane.name, UNKNOWN), work, notes) for lane in self._config.lanes
         ]
         engine = self._config.consumer.engine
         bell = self._bell(notes) if engine is EngineName.PULL else None
@@ -211,7 +204,6 @@ class StatusReader:
         self,
         lane: str,
         figures: LaneFigures,
-        held: Mapping[str, int] | None,
         work: RecentWork | None,
         notes: list[str],
     ) -> LaneStatus:
@@ -227,7 +219,6 @@ class StatusReader:
             in_flight=depth.in_flight,
             # An operator with fewer rights sees the counts all the same.
             parked=_or_unknown(lambda: self._depths.parked(lane), notes, "parked messages"),
-            held_groups=None if held is None else held.get(lane, 0),
             # CloudWatch is a minute late: an empty queue would still have an oldest message.
             figures=dataclasses.replace(figures, oldest_age=None) if depth.is_empty else figures,
             drain=drain,

@@ -14,7 +14,7 @@ from lanes.ui.api.fields import dead_letters_of
 from lanes.ui.changes.dead_letters import DeadLetterWork
 from lanes.ui.changes.jobs import Jobs
 from lanes.ui.changes.mapping import Switch
-from lanes.ui.changes.move import Moving, Release, Retry, Withdrawal
+from lanes.ui.changes.move import Moving, Retry, Withdrawal
 from lanes.ui.changes.plans import Plans
 
 if TYPE_CHECKING:
@@ -45,7 +45,6 @@ class ChangeRoutes:
             "resume": lambda fields: self._switch(fields, enabled=True),
             "redrive": lambda fields: self._dead_letters(fields, redrives=True),
             "delete": lambda fields: self._dead_letters(fields, redrives=False),
-            "release": self._release,
             "withdraw": self._withdrawal,
             "prioritize": lambda fields: self._moving(fields, Action.PRIORITIZE),
             "cancel": lambda fields: self._moving(fields, Action.CANCEL),
@@ -105,9 +104,6 @@ class ChangeRoutes:
         return DeadLetterWork(
             session=self._session, lane=self._lane(fields), wanted=wanted, redrives=redrives
         )
-
-    def _release(self, fields: Fields) -> Change:
-        return Release(session=self._session, lane=self._lane(fields), group=fields.required("group"))
 
     def _withdrawal(self, fields: Fields) -> Change:
         return Withdrawal(session=self._session, override_id=fields.required("override"))

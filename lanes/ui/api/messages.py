@@ -1,4 +1,4 @@
-"""Routes about messages: dead letters, the outbox, overrides, held groups and schedules."""
+"""Routes about messages: dead letters, the outbox, overrides and schedules."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class MessageRoutes:
         lane = self._session.lane(fields.required("lane"))
         limit = fields.integer("limit", min_=1) or LISTED
         found = list_dead_letters(self._session.operations.dead_letters, lane, wanted, limit=limit)
-        rows = [{**row_of(letter), "held_behind": letter.held_behind} for letter in found.letters]
+        rows = [row_of(letter) for letter in found.letters]
         return {"letters": rows, "beyond": found.beyond}
 
     def dead_letter(self, fields: Fields) -> dict[str, Any]:
@@ -112,7 +112,7 @@ class MessageRoutes:
         return entries.details_of(entry)
 
     def overrides(self, fields: Fields) -> dict[str, Any]:
-        """Return the active overrides, the messages cancelled since the age `since`, and the held groups."""
+        """Return the active overrides and the messages cancelled since the age `since`."""
         operations = self._session.operations
         active = operations.overrides.active()
         since = ago(fields, "since") or 0.0
@@ -132,7 +132,6 @@ class MessageRoutes:
             ],
             "unread": active.unread,
             "cancelled": operations.overrides.cancellations(since=since, limit=LISTED),
-            "held": operations.holds.held(),
         }
 
     def overrides_met(self, _fields: Fields) -> dict[str, Any]:

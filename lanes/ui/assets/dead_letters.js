@@ -11,7 +11,7 @@ const AGES = [["", "any time"], ["15m", "in the last 15 minutes"], ["1h", "in th
 let view = null;
 
 export function enter(main, { target, query }) {
-  view = { target, chosen: new Set(), unfolded: new Set(), found: el("div", { id: "found" }), actions: el("div", { class: "actions" }) };
+  view = { target, chosen: new Set(), found: el("div", { id: "found" }), actions: el("div", { class: "actions" }) };
   view.form = form([
     { name: "lane", title: "Lane", options: [["", "all lanes"], ...target.lanes.map(({ name }) => [name, name])] },
     { name: "kind", title: "Kind", hint: "such as order.*", suggest: "kind" },
@@ -67,28 +67,12 @@ const found = () => view.target.lanes.flatMap(({ name }) => view.letters.get(nam
 
 function showFound() {
   const letters = found();
-  const shown = letters.filter((letter) => !letter.held_behind || view.unfolded.has(letter.held_behind));
   const more = view.beyond.length ? `Not listed, because they are over the limit, behind the first ten of their group, or hidden by another reader: ${view.beyond.join(", ")}.` : "";
   view.found.replaceChildren(
     ...view.faults,
-    letters.length || !view.waiting ? table([...choosing(shown), ...COLUMNS], shown, { caption: "Dead letters", empty: letters.length ? "All of them are held behind another dead letter." : "No dead letters match." }) : "",
-    ...heldLines(letters),
+    letters.length || !view.waiting ? table([...choosing(letters), ...COLUMNS], letters, { caption: "Dead letters", empty: "No dead letters match." }) : "",
     el("p", { class: "quiet" }, view.waiting ? "Loading …" : more));
   showActions();
-}
-
-/** A line for each dead letter that holds others; a click shows those in the table. */
-function heldLines(letters) {
-  const leaders = Map.groupBy(letters.filter((letter) => letter.held_behind), (letter) => letter.held_behind);
-  return [...leaders].map(([leader, held]) => {
-    const groups = new Set(held.map((letter) => letter.group)).size;
-    const isShown = view.unfolded.has(leader);
-    return el("p", { class: "held" }, `held behind ${leader}: ${held.length} in ${groups} group${groups === 1 ? "" : "s"} `,
-      el("button", { type: "button", class: "link", "aria-expanded": String(isShown), onclick: () => {
-        view.unfolded[isShown ? "delete" : "add"](leader);
-        showFound();
-      } }, isShown ? "hide" : "show"));
-  });
 }
 
 const COLUMNS = [

@@ -1,4 +1,4 @@
-// Move: change waiting work in lanes and outbox, and list overrides, held groups and schedules.
+// Move: change waiting work in lanes and outbox, and list overrides and schedules.
 
 import { ask, faultBox, faultOf } from "./calls.js";
 import { offer } from "./change.js";
@@ -12,7 +12,7 @@ export function enter(main, { target, query }) {
   view = { target, overrides: el("div", { class: "stack-of" }), schedules: el("div", { class: "stack-of" }) };
   if (target.writes) main.append(moving(target, query));
   main.append(el("section", { class: "panel", "aria-labelledby": "overrides-title" },
-    el("div", { class: "panel-head" }, el("h2", { id: "overrides-title" }, "Overrides and holds"),
+    el("div", { class: "panel-head" }, el("h2", { id: "overrides-title" }, "Overrides"),
       el("p", { class: "quiet" }, "An override changes messages when they are next received.")),
     view.overrides));
   if (target.schedules) main.append(el("section", { class: "panel", "aria-labelledby": "schedules-title" },
@@ -60,7 +60,7 @@ async function read() {
   const mine = view;
   if (!mine) return;
   try {
-    const { overrides, cancelled, held, unread } = await ask("overrides", { since: "7d" });
+    const { overrides, cancelled, unread } = await ask("overrides", { since: "7d" });
     const offerOf = (fields, title) => el("button", { type: "button", onclick: () => offer(fields, read) }, title);
     const met = new Map(overrides.map((one) => [one.id, el("span", {}, "…")]));
     const acting = (cell) => (mine.target.writes ? [{ title: "", kind: "act", cell }] : []);
@@ -68,9 +68,6 @@ async function read() {
       table([...OVERRIDES, { title: "met", kind: "number", hint: "Messages that it has cancelled or moved", cell: (row) => met.get(row.id) }, ...acting((row) => offerOf({ change: "withdraw", override: row.id }, "Withdraw"))], overrides,
         { caption: "Overrides, the latest first", empty: "No override is active." }),
       unread.length ? el("p", { class: "quiet" }, `This release can't read these overrides: ${unread.join(", ")}.`) : "",
-      el("h3", {}, "Groups held behind a dead letter"),
-      table([...HELD, ...acting((row) => offerOf({ change: "release", lane: row.lane, group: row.group }, "Release"))], held,
-        { caption: "Held groups", empty: "No group is held." }),
       el("h3", {}, "Messages cancelled in the last week"),
       table(CANCELLED, cancelled, { caption: "Cancelled messages, the latest first", empty: "No messages were cancelled." }));
     if (overrides.length) countMet(met);
@@ -114,16 +111,6 @@ const OVERRIDES = [
   { title: "who", cell: who },
   { title: "since", kind: "when", value: (row) => row.created_at, cell: (row) => moment(row.created_at) },
   { title: "ends", kind: "when", value: (row) => row.expires_at, cell: (row) => moment(row.expires_at) },
-];
-
-const HELD = [
-  { title: "lane", cell: (row) => row.lane },
-  { title: "group", heads: true, cell: (row) => row.group },
-  { title: "behind", kind: "id", cell: (row) => el("a", { href: `#trace?${new URLSearchParams({ id: row.id })}` }, row.id) },
-  { title: "reason", kind: "long", cell: (row) => row.reason },
-  { title: "since", kind: "when", value: (row) => row.since, cell: (row) => moment(row.since) },
-  { title: "more dead letters", kind: "number", cell: (row) => String(row.behind) },
-  { title: "ends", cell: (row) => (row.state === "releasing" ? "after the last redriven message" : "at a redrive or release") },
 ];
 
 const PERIODIC = [

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.operate.dead_letters.listing import list_dead_letters
 from lanes.operate.dead_letters.redrive import DeadLetterRun, Task
-from lanes.operate.dead_letters.rows import held_lines, row_of
+from lanes.operate.dead_letters.rows import row_of
 from lanes.operate.history.audit import audited
 from lanes.ui.changes.plans import Preview
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lanes.operate.dead_letters.listing import DeadLetteredMessage, DeadLetterFilter
+    from lanes.operate.dead_letters.listing import DeadLetterFilter
     from lanes.operate.dead_letters.redrive import RunProgress
     from lanes.ui.changes.plans import Progress
     from lanes.ui.session import Session
@@ -25,9 +23,10 @@ PREVIEWED = 1_000
 # Ten rows fit the dialog.
 SAMPLE = 10
 MAX_LISTED = 20
-NEWER = "They are sent to the lane again, each group in its order, after newer messages of the group."
-HELD = "Held groups come before their newer messages, and their holds end with the last copy: {groups}."
-COPIED = "Each one is copied, then deleted: a stopped redrive loses nothing, and a repeated one continues."
+COPIED = (
+    "They are sent to the lane again, each group in its order, after newer messages of the group.",
+    "Each one is copied, then deleted: a stopped redrive loses nothing, and a repeated one continues.",
+)
 DELETED = ("They are deleted for good.",)
 
 
@@ -51,9 +50,7 @@ class DeadLetterWork:
             self.session.operations.dead_letters, self.lane, self.wanted, limit=PREVIEWED
         )
         count = len(found.letters)
-        own = [letter for letter in found.letters if not letter.held_behind]
-        kinds = Counter(f"{letter.kind or 'no event'} · {letter.reason}" for letter in own)
-        held = held_lines(found.letters)
+        kinds = Counter(f"{letter.kind or 'no event'} · {letter.reason}" for letter in found.letters)
         behind = (
             f"About {found.beyond} more are not counted: they are behind the first ten of their group or hidden by "
             f"another reader. Those that match are included."
@@ -61,24 +58,12 @@ class DeadLetterWork:
         return Preview(
             title=f"{self.verb.capitalize()} {count} dead letter{'' if count == 1 else 's'} of {self.lane}",
             verb=self.verb.capitalize(),
-            points=(*held[:SAMPLE], *self._effects(found.letters), *((behind,) if found.beyond else ())),
+            points=(*(COPIED if self.redrives else DELETED), *((behind,) if found.beyond else ())),
             counts={"kind and reason": dict(kinds.most_common())},
-            sample=[row_of(letter) for letter in (own or found.letters)[:SAMPLE]],
+            sample=[row_of(letter) for letter in found.letters[:SAMPLE]],
             is_empty=not found.letters,
             is_final=not self.redrives,
         )
-
-    def _effects(self, letters: Sequence[DeadLetteredMessage]) -> tuple[str, ...]:
-        if not self.redrives:
-            return DELETED
-        groups = {letter.group for letter in letters}
-        held = sorted({hold.group for hold in self.session.operations.holds.held(self.lane)} & groups)
-        named = ", ".join(held[:SAMPLE]) + (f" and {len(held) - SAMPLE} more" if len(held) > SAMPLE else "")
-        order = (
-            *((NEWER,) if len(held) < len(groups) or not groups else ()),
-            *((HELD.format(groups=named),) if held else ()),
-        )
-        return *order, COPIED
 
     def make(self, progress: Progress) -> dict[str, Any]:
         """Process the dead letters."""
@@ -92,7 +77,6 @@ class DeadLetterWork:
             run = DeadLetterRun(
                 Task(lane=self.lane, wanted=self.wanted, copies=self.redrives),
                 queues=operations.dead_letters,
-                holds=operations.holds,
                 report=report,
                 pause=progress.pause,
             )

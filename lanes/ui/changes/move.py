@@ -1,4 +1,4 @@
-"""Prioritise and cancel waiting work, withdraw overrides and release held groups from the page."""
+"""Prioritise and cancel waiting work, and withdraw overrides, from the page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from lanes.ui.api.entries import row_of
 from lanes.ui.changes.plans import Preview
 
 if TYPE_CHECKING:
-    from lanes.holds import Hold
     from lanes.operate.overrides.change import Change
     from lanes.operate.overrides.move import Found
     from lanes.outbox.filter import EntryFilter
@@ -146,48 +145,6 @@ class Withdrawal:
             [f"no override {self.override_id!r} is active; it may have been withdrawn already"],
             source="overrides",
         )
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Release:
-    """Release a held group without its dead letters."""
-
-    session: Session
-    lane: str
-    group: str
-
-    def preview(self) -> Preview:
-        """Show the hold."""
-        hold = self._hold()
-        return Preview(
-            title=f"Release group {self.group} of {self.lane}",
-            verb="Release",
-            points=(
-                "Later messages of the group are handled again, before its dead letters.",
-                "To keep the order, redrive the dead letters instead: that releases the group too.",
-            ),
-            counts={"now": {"behind": hold.id, "reason": hold.reason, "more dead letters": hold.behind}},
-        )
-
-    def make(self, progress: Progress) -> dict[str, Any]:
-        """End the hold."""
-        operations = self.session.operations
-        progress.say("writing")
-        # It fails if the group was released since the preview.
-        self._hold()
-        details = {"group": self.group}
-        with audited(operations.audit, "dead-letters release", self.lane, details=details) as entry:
-            entry["released"] = released = operations.holds.end(self.lane, self.group)
-        return {"released": released}
-
-    def _hold(self) -> Hold:
-        hold = self.session.operations.holds.read(self.lane, [self.group]).get(self.group)
-        if hold is None:
-            raise ConfigurationError(
-                [f"group {self.group!r} of {self.lane} is not held; it may have been released already"],
-                source="dead letters",
-            )
-        return hold
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

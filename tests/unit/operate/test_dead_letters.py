@@ -105,25 +105,6 @@ def test_a_look_says_how_many_it_could_not_see():
     assert listing.beyond == 15
 
 
-def test_a_limit_of_leaders_is_not_used_up_by_what_they_hold():
-    """Six rows of an operator's screen are six things to do."""
-    queues = MemoryDeadLetters(FakeClock())
-    for number in range(8):
-        queues.put(10 * number, group=f"g{number}")
-        for behind in range(1, 6):
-            reason = f"held behind order.placed-{10 * number}"
-            queues.put(10 * number + behind, group=f"g{number}", reason=reason)
-
-    listing = list_dead_letters(queues, "MAIN", DeadLetterFilter(), limit=6, only_leaders=True)
-    every = list_dead_letters(queues, "MAIN", DeadLetterFilter(), limit=6)
-
-    assert [one.event_id for one in listing.letters if not one.held_behind] == [
-        f"order.placed-{10 * number}" for number in range(6)
-    ]
-    assert (len(every.letters), every.beyond) == (6, 42)
-    assert listing.beyond == 48 - len(listing.letters)
-
-
 def test_a_look_that_fails_gives_back_what_it_has():
     """An error on the way does not leave messages hidden."""
     queues = MemoryDeadLetters(FakeClock())

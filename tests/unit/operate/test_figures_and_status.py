@@ -105,10 +105,6 @@ class Known:
         self._allowed("mappings")
         return [self._mapping]
 
-    def held_groups(self):
-        self._allowed("holds")
-        return {"MAIN": 2}
-
     def bell(self):
         self._allowed("bell")
         return self._depth
@@ -140,7 +136,6 @@ def test_a_status_puts_together_what_is_known():
     main = status.lanes[2]
     assert (main.waiting, main.in_flight, main.parked, main.dead_letters) == (5, 2, 1, 4)
     assert (main.figures, main.mapping, main.drain) == (figures, "Enabled", Drain.NOT_YET)
-    assert [lane.held_groups for lane in status.lanes] == [0, 0, 2]
     assert status.lanes[0].figures == UNKNOWN
     assert status.notes == []
 

@@ -13,7 +13,6 @@ from lanes.cli.status_tables import Reading, tables_of
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.depth import LaneDepth
-from lanes.errors import AwsError
 from lanes.operate.history.log import LogLine
 from lanes.operate.history.recent import RecentWorkReader
 from lanes.operate.lanes.figures import DepthTrend
@@ -95,11 +94,6 @@ class MainLane:
 
     def parked(self, _lane):
         return 0
-
-    def held_groups(self):
-        if self.held is None:
-            raise AwsError(operation="GetItem", code="AccessDenied", retryable=False)
-        return self.held
 
     def of_lane(self, _lane):
         return [MAPPING]
@@ -240,16 +234,6 @@ def test_a_watched_lane_is_judged_by_its_own_counts(lane):
     lane.seconds(20, handled=10)
 
     assert words(lane, reader)[0][0][4] == "falling -600/min in 20 s, empty in 80 s"
-
-
-def test_held_groups_are_counted_or_said_to_be_unknown(lane):
-    """A flood behind one bad payment is a lane that nobody empties."""
-    lane.seconds(5, sent=1)
-    lane.held = {"MAIN": 3}
-    assert words(lane)[0][0][3] == "3"
-
-    lane.held = None
-    assert words(lane)[0][0][3] == "unknown"
 
 
 def test_too_many_failures_for_one_reading_shorten_its_span(lane):

@@ -7,13 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lanes.holds import Hold, Holds, State
 from lanes.operate.dead_letters.listing import DeadLetterFilter
-from lanes.operate.dead_letters.phases import waves
-from lanes.operate.dead_letters.redrive import DeadLetterRun, Task
-from lanes.testing.calls import Calls
+from lanes.operate.dead_letters.redrive import DeadLetterRun, Task, waves
 from lanes.testing.clock import FakeClock
-from lanes.testing.overrides import MemoryHolds
 from tests.support.dead_letters import Killed, MemoryDeadLetters, depth_of, taken_from
 
 ALL = DeadLetterFilter()
@@ -25,21 +21,11 @@ def queues():
     return MemoryDeadLetters(FakeClock())
 
 
-def one_held():
-    """Return the holds of a deployment in which the group `g` is held."""
-    store = MemoryHolds(Calls())
-    store.found["MAIN", "g"] = Hold(
-        lane="MAIN", group="g", leader="d", id="d", reason="r", error="", since=1, state=State.HELD
-    )
-    return Holds(store)
-
-
-def run(queues, wanted=ALL, *, copies=True, holds=None, report=lambda _: None, **task):
+def run(queues, wanted=ALL, *, copies=True, report=lambda _: None, **task):
     """Work through the dead letters once."""
     return DeadLetterRun(
         Task(lane="MAIN", wanted=wanted, copies=copies, **task),
         queues=queues,
-        holds=holds or Holds(MemoryHolds(Calls())),
         report=report,
         clock=queues.clock,
         pause=queues.clock.advance,
@@ -124,34 +110,6 @@ def test_a_run_ends_with_the_first_empty_receive_if_none_is_left(queues):
     run(queues)
 
     assert queues.calls.count("receive") == 2
-
-
-def test_a_hold_ends_without_another_empty_receive(queues):
-    """Each waits a second; the one that ends the run follows the reading of the hold."""
-    queues.put(1)
-
-    progress = run(queues, holds=one_held())
-
-    assert (progress.done, progress.released) == (1, 1)
-    assert queues.calls.count("receive") == 2
-
-
-def test_a_hold_is_read_again_before_it_ends_if_letters_arrive(queues):
-    """They are copied first."""
-    queues.put(1)
-    holds, late = one_held(), iter([2])
-    ending = holds.held
-
-    def held(lane=None):
-        for number in late:
-            queues.put(number)
-        return ending(lane)
-
-    holds.held = held
-    progress = run(queues, holds=holds)
-
-    assert by_group(queues.in_lane()) == {"g": [1, 2]}
-    assert (progress.done, progress.released, progress.left) == (2, 1, 0)
 
 
 def test_letters_in_hand_are_limited_by_their_visibility_timeout(queues):

@@ -8,7 +8,6 @@ import pytest
 from lanes.depth import LaneDepth
 from lanes.errors import AwsError, ConfigurationError
 from lanes.message_filter import MessageFilter
-from lanes.operate.dead_letters.listing import DeadLetterFilter
 from lanes.operate.lanes.mappings import LaneMapping, PulledLanes
 from lanes.operate.overrides.change import Change as OverrideChange
 from lanes.operate.overrides.move import Found
@@ -18,7 +17,6 @@ from lanes.overrides import Action
 from lanes.testing.calls import Calls
 from lanes.testing.clock import FakeClock
 from lanes.testing.overrides import MemoryPauses
-from lanes.ui.changes.dead_letters import DeadLetterWork
 from lanes.ui.changes.jobs import Jobs
 from lanes.ui.changes.mapping import Switch
 from lanes.ui.changes.move import Moving
@@ -178,27 +176,6 @@ def test_the_two_buttons_of_a_cancellation_differ(monkeypatch, entries, queued, 
     shown = Moving(session=session, change=change, lanes=queued is not None, outbox=True).preview()
 
     assert (shown.verb, shown.dismiss) == (verb, "Keep them")
-
-
-@pytest.mark.parametrize(
-    ("held", "newer_first", "copies_first"),
-    [([], True, False), (["a"], True, True), (["a", "b"], False, True)],
-    ids=["no group", "one of two groups", "both groups"],
-)
-def test_the_preview_of_a_redrive_is_true_for_held_groups(monkeypatch, held, newer_first, copies_first):
-    """Their newer messages come after the copies, those of other groups before."""
-    letters = [SimpleNamespace(group=group, kind="work", reason="no", held_behind="") for group in ("a", "b")]
-    found = SimpleNamespace(letters=letters, beyond=0)
-    monkeypatch.setattr("lanes.ui.changes.dead_letters.list_dead_letters", lambda *_given, **_how: found)
-    monkeypatch.setattr("lanes.ui.changes.dead_letters.row_of", vars)
-    holds = SimpleNamespace(held=lambda _lane: [SimpleNamespace(group=group) for group in [*held, "z"]])
-    session = SimpleNamespace(operations=SimpleNamespace(holds=holds, dead_letters=None))
-
-    work = DeadLetterWork(session=session, lane="MAIN", wanted=DeadLetterFilter(), redrives=True)
-    points = work.preview().points
-
-    assert any("after newer messages" in point for point in points) is newer_first
-    assert any("before their newer messages" in point for point in points) is copies_first
 
 
 def test_the_preview_of_a_pause_is_true_in_the_pull_engine():
