@@ -88,6 +88,13 @@ class Event(enum.StrEnum):
         (*_TRACED, "attempt", "receive_count", "sent_at", "error", "delay"),
         Count.FAILED,
     )
+    GROUP_BLOCKED = (
+        "group_blocked",
+        "group blocked",
+        "an attempt beyond the last failed (`on_exhausted`): the group waits, and the next follows in `delay` seconds",
+        (*_TRACED, "attempt", "receive_count", "sent_at", "error", "delay"),
+        Count.FAILED,
+    )
     MESSAGE_DEAD_LETTERED = (
         "message_dead_lettered",
         "dead-lettered",

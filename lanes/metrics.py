@@ -40,6 +40,10 @@ class Metric(enum.StrEnum):
         "ReturnedMessages",
         "records returned without an attempt, for one of the reasons of `batch_returned`",
     )
+    BLOCKED = (
+        "BlockedGroups",
+        "failed attempts after the last one of messages that keep their group waiting (`on_exhausted`)",
+    )
     DEAD_LETTERED = "DeadLetteredMessages", "messages that the consumer dead-lettered"
     CANCELLED = "CancelledMessages", "messages that your overrides cancelled"
     EXPIRED = "ExpiredMessages", "messages that were past their time (`expires`), which no handler got"

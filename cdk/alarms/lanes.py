@@ -22,6 +22,9 @@ STARVED = timedelta(minutes=30)
 # AWS: an alarm with periods under an hour evaluates at most one day (PutMetricAlarm).
 MAX_PERIODS = timedelta(days=1) // PERIOD
 
+LONGEST_BETWEEN_TRIES = timedelta(hours=3)
+"""More than two tries of a message that blocks its group are ever apart, unless higher lanes keep it waiting."""
+
 CALL_ERRORS = 10
 """Failed calls of the consumer in a period that are more than a transient error."""
 
@@ -60,6 +63,8 @@ def alarm_rules(
             yield _starved(queue, consumer)
     yield _call_errors(config, consumer)
     yield _unknown_kinds(config, consumer)
+    if config.consumer.on_exhausted:
+        yield _blocked(config, consumer)
     yield _unrecorded_ends(config, consumer)
     yield _resource_away(config, consumer)
     yield AlarmRule(
@@ -221,6 +226,20 @@ def _unrecorded_ends(config: LanesConfig, consumer: PriorityConsumer) -> AlarmRu
         description="Finished members of a run stay in their lanes, since their ends can't be written to the table.",
         first_step="`lanes tail --event end_not_recorded` shows the refused write.",
         page=Page.CALL_ERRORS,
+    )
+
+
+def _blocked(config: LanesConfig, consumer: PriorityConsumer) -> AlarmRule:
+    return AlarmRule(
+        name="Blocked",
+        severity=Severity.WARNING,
+        metric=_in_all_lanes(config, consumer, Metric.BLOCKED, label="Failed tries of blocking messages"),
+        threshold=1,
+        # Tries become rarer with the days, so that receives last.
+        spare=LONGEST_BETWEEN_TRIES // PERIOD,
+        description="A message without attempts left fails again and again, and its group waits behind it.",
+        first_step="`lanes status` shows the blocked groups, with the message and the error.",
+        page=Page.BLOCKED,
     )
 
 

@@ -41,6 +41,7 @@ class Page(StrEnum):
     CALL_ERRORS = "call-errors"
     ERRORS = "errors"
     UNKNOWN_KINDS = "unknown-kinds"
+    BLOCKED = "blocked"
     RESOURCE_AWAY = "resource-away"
     THROTTLES = "throttles"
     HEARTBEAT = "heartbeat"

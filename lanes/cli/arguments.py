@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
 HANDLER = re.compile(r"""\.handler\(\s*["']([^"']+)["']""")
-BY_KIND = ("max_rates",)
+BY_KIND = ("max_rates", "on_exhausted")
 """Tables of `[consumer]` with a key for each kind."""
 MOST_FOLDERS = 200
 """A shell waits for the answer, and the current folder may be a large one."""

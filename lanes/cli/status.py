@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lanes.aws.stack.operations import Operations
     from lanes.operate.history.recent import Failure, RecentWork, Running
     from lanes.operate.history.resources import AwayResource
-    from lanes.operate.lanes.status import LaneStatus
+    from lanes.operate.lanes.status import BlockedGroup, LaneStatus
 
 
 def status(
@@ -129,6 +129,12 @@ def _record(lane: LaneStatus, at: float, work: RecentWork | None) -> dict[str, A
         "waiting": lane.waiting,
         "in_flight": lane.in_flight,
         "parked": lane.parked,
+        "blocked_groups": None
+        if lane.blocked is None
+        else [
+            {**_fields(one, without="lane"), "since": moment(one.since), "next_at": moment(one.next_at)}
+            for one in lane.blocked
+        ],
         "figures_since": moment(lane.figures.since),
         "figures_until": moment(lane.figures.until),
         "oldest_age": lane.figures.oldest_age,
@@ -166,7 +172,7 @@ def _record(lane: LaneStatus, at: float, work: RecentWork | None) -> dict[str, A
     }
 
 
-def _fields(value: Running | Failure | AwayResource, *, without: str) -> dict[str, Any]:
+def _fields(value: Running | Failure | AwayResource | BlockedGroup, *, without: str) -> dict[str, Any]:
     return {name: field for name, field in dataclasses.asdict(value).items() if name != without}
 
 

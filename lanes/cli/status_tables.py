@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from lanes.operate.history.recent import Failure, RecentWork, Running
-    from lanes.operate.lanes.status import LaneStatus, Status
+    from lanes.operate.lanes.status import BlockedGroup, LaneStatus, Status
 
 # A screen; the page and `dead-letters list` show all.
 MAX_FAILURES = 10
@@ -40,8 +40,15 @@ def tables_of(found: Reading, out: Console) -> RenderableType:
     parts: list[RenderableType] = [
         layout([_count_row(lane) for lane in status.lanes], out),
         Text(status.engine_line),
-        _heading(f"counted at {_clock(status.at)}; dead: dead letters"),
+        _heading(
+            f"counted at {_clock(status.at)}; blocked: groups behind a failing message; dead: dead letters"
+        ),
     ]
+    if blocked := [one for lane in status.lanes for one in lane.blocked or ()]:
+        parts += [
+            _heading("\nblocked groups"),
+            layout([_blocked_row(one, status.at) for one in blocked], out),
+        ]
     if found.work is not None:
         parts += _away_lines(found.work, status.at)
     parts += [
@@ -137,12 +144,25 @@ def _failure_row(failure: Failure, now: float) -> dict[str, Any]:
     }
 
 
+def _blocked_row(blocked: BlockedGroup, now: float) -> dict[str, Any]:
+    return {
+        "lane": blocked.lane,
+        "group": blocked.group,
+        "kind": blocked.kind,
+        "id": blocked.id,
+        "for": timedelta(seconds=max(0.0, now - blocked.since)),
+        "next try in": timedelta(seconds=max(0.0, blocked.next_at - now)),
+        "error": blocked.error,
+    }
+
+
 def _count_row(lane: LaneStatus) -> dict[str, Any]:
     return {
         "lane": lane.lane,
         "waiting": lane.waiting,
         "in flight": lane.in_flight,
         "parked": lane.parked,
+        "blocked": None if lane.blocked is None else len(lane.blocked),
         "trend": _trend(lane),
         "mapping": lane.mapping,
         "dead": lane.dead_letters,

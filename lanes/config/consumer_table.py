@@ -14,6 +14,7 @@ from lanes.config.settings import (
     TABLE_OF,
     ConsumerSettings,
     EngineName,
+    OnExhausted,
     Policy,
 )
 from lanes.config.table import SECOND, ConfigTable, format_duration
@@ -81,6 +82,7 @@ def read_consumer(raw: object, problems: list[str]) -> ConsumerSettings:
     settings = ConsumerSettings(
         **table.read(READERS, default, recheck_interval=recheck),
         reserved_concurrency=slots,
+        on_exhausted=_on_exhausted(table.raw("on_exhausted", {}), problems),
         engine=EngineName(engine) if table.has("engine") else default.engine,
         policy=Policy(policy) if table.has("policy") else default.policy,
         max_rates=_max_rates(table.raw("max_rates", {}), problems),
@@ -89,6 +91,14 @@ def read_consumer(raw: object, problems: list[str]) -> ConsumerSettings:
     if settings.engine is not EngineName.PULL:
         _refuse_pull_keys(table)
     return settings
+
+
+def _on_exhausted(raw: object, problems: list[str]) -> dict[str, OnExhausted]:
+    """Read actions by patterns of kinds."""
+    kinds = list(raw) if isinstance(raw, Mapping) else []
+    table = ConfigTable(raw, "consumer.on_exhausted", known=kinds, problems=problems)
+    default = OnExhausted.DEAD_LETTER
+    return {kind: OnExhausted(table.choice(kind, default, allowed=OnExhausted)) for kind in kinds}
 
 
 def _max_rates(raw: object, problems: list[str]) -> dict[str, float]:

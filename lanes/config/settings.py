@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from lanes.message_filter import first_like
+
 # AWS: six times the function timeout, so that a throttled batch can be tried again in time (Lambda developer guide,
 # queue for a mapping).
 VISIBILITY_FACTOR = 6
@@ -97,6 +99,15 @@ class Policy(enum.StrEnum):
     """All lanes that have messages, by their weights."""
 
 
+class OnExhausted(enum.StrEnum):
+    """What becomes of a message that has used up its attempts."""
+
+    DEAD_LETTER = "dead_letter"
+    """It is dead-lettered, and its group goes on."""
+    BLOCK = "block"
+    """It stays first in its group, and is tried until it succeeds or is cancelled."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerSettings:
     """
@@ -117,6 +128,8 @@ class ConsumerSettings:
         idempotency: whether to skip a message id that was already done.
         idempotency_window: how long a done message id is remembered.
         reserve: share of capacity for messages that exceed the `max_wait` of their lane, 0 to 0.5.
+        on_exhausted: what becomes of a message that has used up its attempts, by patterns of kinds; the first one that
+            matches decides, and by default it is dead-lettered.
         engine: the way in which slots get their messages. The settings below are for `EngineName.PULL` only.
         linger: how long a slot waits for messages before it leaves empty lanes.
         policy: the choice of the lane that is served next.
@@ -143,6 +156,7 @@ class ConsumerSettings:
     idempotency: bool = False
     idempotency_window: timedelta = timedelta(days=1)
     reserve: float = 0.05
+    on_exhausted: Mapping[str, OnExhausted] = field(default_factory=dict)
     engine: EngineName = EngineName.MAPPINGS
     linger: timedelta = timedelta(seconds=1)
     policy: Policy = Policy.STRICT
@@ -153,6 +167,11 @@ class ConsumerSettings:
     def is_weighted(self) -> bool:
         """Whether the lanes are served by their weights."""
         return self.engine is EngineName.PULL and self.policy is Policy.WEIGHTED
+
+    def blocks(self, kind: str) -> bool:
+        """Check whether a message of this kind blocks its group once its attempts are used up; a raw body has none."""
+        pattern = first_like(kind, self.on_exhausted)
+        return pattern is not None and self.on_exhausted[pattern] is OnExhausted.BLOCK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

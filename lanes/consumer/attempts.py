@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.consumer import telemetry as report
 from lanes.consumer.calls import Attempt, Call, Caller
-from lanes.consumer.ledger import Ending, Entry, twice
+from lanes.consumer.ledger import Blocking, Ending, Entry, twice
 from lanes.consumer.outcome import DONE, EXPIRED, SENT_ON, Outcome, Reason
 from lanes.consumer.records import SETTLING, WHOLE_INVOCATION, Batch, RawRecord
 from lanes.consumer.signals import Yielded, asked_delay, deciding, is_attempt, text_of
@@ -214,8 +214,13 @@ class Attempts:
         """Return the outcome of a record that gets no attempt, or None."""
         if not entry.given_up and work.expires_at < self._clock():
             return self._expired(lane, record, work)
-        if entry.given_up or entry.attempts >= self._settings.max_attempts:
-            return _dead_letter(entry, entry.given_up or EXHAUSTED, error=last_error(entry))
+        if entry.given_up:
+            return _dead_letter(entry, entry.given_up, error=last_error(entry))
+        if entry.attempts >= self._settings.max_attempts:
+            if not self._settings.blocks(work.kind):
+                return _dead_letter(entry, EXHAUSTED, error=last_error(entry))
+            if entry.ending is Ending.STARTED:
+                return self._pause_crashed(lane, record, entry, work)
         if work.handler is not None:
             return None
         waiting = self._waits_for_code(lane, record, entry) if work.is_unknown else None
@@ -238,6 +243,20 @@ class Attempts:
         times = {"sent_at": record.sent_at, "expires_at": work.expires_at}
         report.decoded(self._telemetry, Event.MESSAGE_EXPIRED, lane, record, work, **times)
         return EXPIRED
+
+    def _pause_crashed(self, lane: Lane, record: RawRecord, entry: Entry, work: Work) -> Outcome:
+        """Return a record that blocks its group and killed its process, before it is tried again."""
+        entry = dataclasses.replace(self._blocking(record, entry, work), ending=Ending.CRASHED)
+        # Two receives a try: this one, and that of the attempt.
+        delay = self._settlement.delays.while_blocking(lane, record, attempt=entry.attempts, receives=2)
+        return Outcome(entry=entry, delay=delay, reason=Reason.CRASHED)
+
+    def _blocking(self, record: RawRecord, entry: Entry, work: Work) -> Entry:
+        """Count a failed attempt of a message that blocks its group; return its entry, which says so."""
+        self._telemetry.count(Metric.BLOCKED)
+        since = entry.blocking.since if entry.blocking else self._clock()
+        blocking = Blocking(group=record.group, kind=work.kind, id=work.id or record.message_id, since=since)
+        return dataclasses.replace(entry, blocking=blocking)
 
     def _waits_for_code(self, lane: Lane, record: RawRecord, entry: Entry) -> Outcome | None:
         """Return a record of an unknown kind for a while: a deploy or its end may bring the handler; else None."""
@@ -354,9 +373,10 @@ class Attempts:
             return _dead_letter(entry, entry.given_up, work=work)
         if not isinstance(error, Retry):
             self._report(raised, lane, record, work)
-        if entry.attempts >= self._settings.max_attempts:
+        is_last = entry.attempts >= self._settings.max_attempts
+        if is_last and not self._settings.blocks(work.kind):
             return _dead_letter(entry, EXHAUSTED, error=description, work=work)
-        delays = self._settlement.delays
+        delays, event = self._settlement.delays, Event.MESSAGE_FAILED
         if (after := asked_delay(error)) is not None:
             delay = delays.asked(lane, after)
             if delay < after.total_seconds():
@@ -365,9 +385,13 @@ class Attempts:
                 )
         else:
             delay = delays.after_failure(lane, attempt=entry.attempts)
+        if is_last:
+            entry, event = self._blocking(record, entry, work), Event.GROUP_BLOCKED
+            asked = None if after is None else delay
+            delay = delays.while_blocking(lane, record, attempt=entry.attempts, asked=asked)
         fields = {"priority": work.priority, "attempt": entry.attempts, "sent_at": record.sent_at}
         failure = {"error": description, "delay": delay}
-        report.decoded(self._telemetry, Event.MESSAGE_FAILED, lane, record, work, **fields, **failure)
+        report.decoded(self._telemetry, event, lane, record, work, **fields, **failure)
         return Outcome(ending=Ending.FAILED, entry=entry, delay=delay)
 
     def _report(self, raised: BaseException, lane: Lane, record: RawRecord, work: Work) -> None:

@@ -40,7 +40,7 @@ class HandlerContext:
     Attributes:
         lane: name of the message's lane.
         attempt: 1 for the first; yields and throttles don't count.
-        max_attempts: the attempt after which a failure becomes a dead letter.
+        max_attempts: the attempt after which a failure becomes a dead letter; `attempt` goes on with `on_exhausted`.
         receive_count: deliveries by SQS, yields included.
         message_id: the id that SQS gave, as in the consumer's logs.
         message_ids: for a batch handler, the ids that SQS gave its messages, in their order; the other fields are those

@@ -62,6 +62,22 @@ class Park(enum.StrEnum):
 
 
 @value(frozen=True, slots=True, kw_only=True)
+class Blocking:
+    """
+    The group that a message blocks, since its attempts are used up (`on_exhausted`), and the message for operators.
+
+    Attributes:
+        since: epoch seconds of the attempt that used them up.
+
+    """
+
+    group: str
+    kind: str
+    id: str
+    since: float
+
+
+@value(frozen=True, slots=True, kw_only=True)
 class Entry:
     """
     The ledger's entry of one message in one lane.
@@ -75,6 +91,7 @@ class Entry:
         noted_at: epoch seconds of the last write, by the function's clock.
         first_received_at: epoch seconds of the first receive of this stay in the queue, by SQS's clock.
         end: the end (`lanes.runs.End`) that is not recorded yet, of a message that is finished but for that.
+        blocking: the group that it blocks; None if it does not.
         park: why the record is invisible, until `parked_until` (epoch seconds); `batch` names those parked together.
 
     """
@@ -93,6 +110,7 @@ class Entry:
     noted_at: float = 0.0
     first_received_at: float = 0.0
     end: str = ""
+    blocking: Blocking | None = None
     park: Park | None = None
     parked_until: float = 0.0
     batch: str = ""

@@ -187,6 +187,9 @@ class Outcomes:
         ]
 
 
+LONGEST_BLOCKED = 15 * 60.0
+"""Most seconds between two tries of a message that blocks its group, but for the floor of its receives."""
+
 LONGEST_UNKNOWN = 60.0
 """Most seconds between two tries of a record of an unknown kind: so soon is it handled after a deploy."""
 
@@ -257,6 +260,25 @@ class Delays:
         base, cap = self.settings.backoff_base.total_seconds(), self.settings.backoff_max.total_seconds()
         full = min(cap, base * 2.0 ** min(attempt - 1, 32))
         return _in_limits(full * self.random.uniform(0.75, 1.0), lane)
+
+    def while_blocking(
+        self,
+        lane: Lane,
+        record: RawRecord,
+        *,
+        attempt: int,
+        asked: int | None = None,
+        receives: int = 1,
+    ) -> int:
+        """
+        Return the seconds until a message that blocks its group is tried again: `asked`, or a backoff up to 15 min.
+
+        More if it was received often: 14 days of tries that cost so many `receives` each must not use them up.
+        """
+        base = max(self.settings.backoff_base.total_seconds(), 1.0)
+        full = min(LONGEST_BLOCKED, base * 2.0 ** min(attempt - 1, 32)) * self.random.uniform(0.75, 1.0)
+        chosen = full if asked is None else asked
+        return _in_limits(max(chosen, receives * receive_floor(record.receive_count)), lane)
 
     def after_error(self, lane: Lane, record: RawRecord) -> int:
         """Return the seconds until a call that failed for a record is repeated: more if it was received often."""

@@ -80,7 +80,7 @@ def test_every_code_of_a_status_is_documented():
     reasons = literals("dead_letters/listing.py", r'(?:return|else) "([a-z_]+)"')
 
     assert statuses | {"started"} <= set(codes(section("trace")))
-    assert len(reasons) == 5
+    assert len(reasons) == 4
     assert reasons <= set(codes(section("dead-letters")))
 
 

@@ -18,7 +18,7 @@ from lanes.aws.table.slots import DynamoDBPauses, DynamoDBSlots
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.consumer.engines.presence import Presence
-from lanes.consumer.ledger import Effect, Ending, Entry, Park
+from lanes.consumer.ledger import Blocking, Effect, Ending, Entry, Park
 from lanes.errors import ConfigurationError
 from lanes.message import Message
 from lanes.message_filter import MessageFilter
@@ -81,6 +81,7 @@ ENTRY = Entry(
     last_error="ValueError: too bad",
     noted_at=NOW,
     first_received_at=NOW - 60,
+    blocking=Blocking(group="g", kind="k", id="i", since=NOW),
     park=Park.YIELD,
     parked_until=NOW + 5,
     batch="request-1",
@@ -178,7 +179,10 @@ def test_no_reader_of_the_table_fails_for_values_of_another_form(dynamodb):
     rewrite(dynamodb, with_other_types)
     found = table.read()
 
-    assert found["entries"]["m#1"] == Entry(lane="MAIN", message_id="m#1", parked_until=NOW + 5)
+    empty = Blocking(group="", kind="", id="", since=0.0)
+    assert found["entries"]["m#1"] == Entry(
+        lane="MAIN", message_id="m#1", blocking=empty, parked_until=NOW + 5
+    )
     assert [entry.message_id for entry in found["parked"]] == ["m#1"]
     # Done for good: handled again it might have two effects.
     assert found["effect"].effect is Effect.DONE

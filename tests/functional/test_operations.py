@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import time
 from datetime import UTC, datetime, timedelta
 
 import boto3
@@ -14,7 +15,7 @@ from lanes.aws.queues import dead_letter_queues
 from lanes.aws.stack.operations import Operations
 from lanes.aws.table.audit import RedriveRecords
 from lanes.aws.table.ledger import DynamoDBLedger
-from lanes.consumer.ledger import Entry, Park
+from lanes.consumer.ledger import Blocking, Entry, Park
 from lanes.errors import AwsError
 from lanes.operate.dead_letters import listing
 from lanes.operate.dead_letters.listing import DeadLetterFilter, list_dead_letters
@@ -243,6 +244,29 @@ def test_parked_records_are_counted_until_their_time_is_over(operations):
     )
 
     assert operations.depths.parked("MAIN") == 1
+
+
+def test_messages_that_block_their_groups_are_found_beside_other_parked_ones(operations):
+    """Also one whose next try is due, but not one that was due a while ago: it may have ended."""
+    ledger = DynamoDBLedger(table=operations.deployment.table, client=boto3.client("dynamodb"))
+    blocking = Blocking(group="g", kind="payment", id="p", since=1_000.0)
+    waits = {"lane": "MAIN", "park": Park.REST}
+    due = time.time() - 5
+    ledger.note(
+        [
+            Entry(message_id="later", parked_until=4e9, blocking=blocking, **waits),
+            Entry(message_id="due", parked_until=round(due, 3), blocking=blocking, **waits),
+            Entry(message_id="over", parked_until=due - 3600, blocking=blocking, **waits),
+            Entry(message_id="other", parked_until=4e9, **waits),
+            Entry(lane="MAIN", message_id="tried", blocking=blocking),
+        ]
+    )
+
+    found = operations.depths.blocking("MAIN")
+
+    assert sorted(entry.message_id for entry in found) == ["due", "later"]
+    assert {entry.blocking for entry in found} == {blocking}
+    assert operations.depths.blocking("HIGH") == []
 
 
 def test_figures_are_means_of_the_last_five_whole_minutes(operations):

@@ -10,7 +10,7 @@ from lanes.aws.table.overrides import DynamoDBOverrides
 from lanes.aws.table.runs import DynamoDBRuns
 from lanes.aws.table.slots import DynamoDBPauses, DynamoDBSlots
 from lanes.consumer.engines.presence import Presence
-from lanes.consumer.ledger import Ending, Entry, Park
+from lanes.consumer.ledger import Blocking, Ending, Entry, Park
 from lanes.message_filter import MessageFilter
 from lanes.operate.history.audit import AuditEntry
 from lanes.overrides import Action, Cancelled, GroupRedirect, Override
@@ -28,7 +28,8 @@ OVERRIDE = Override(
 FAILED = Entry(
     lane="MAIN", message_id="failed", attempts=3, yields=40, returns=5, ending=Ending.FAILED, noted_receive=49,
     suspect=True, last_error="ValueError: wrong", given_up="not wanted", noted_at=NOW, first_received_at=NOW - 9,
-    unknown_since=NOW - 5, park=Park.REST, parked_until=NOW + 30, batch="request-1",
+    unknown_since=NOW - 5, blocking=Blocking(group="g", kind="k", id="i", since=NOW - 7),
+    park=Park.REST, parked_until=NOW + 30, batch="request-1",
 )  # fmt: skip
 CANCELLED = Cancelled(
     lane="MAIN", message_id="unwanted", id="i", kind="k", group="g", source="shop", sent_at=NOW, receive_count=1,

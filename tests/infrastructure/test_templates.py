@@ -15,7 +15,7 @@ from lanes.config import LanesConfig
 from tests.support.infrastructure import FUNCTION_FOLDER, ROOT, lanes_config, new_app
 
 NIGHTLY = {"name": "nightly", "kind": "statements.render", "cron": "30 3 * * mon", "priority": "BULK"}
-FIVE = {"reserved_concurrency": 10, "idempotency": True}
+FIVE = {"on_exhausted": {"payment.*": "block"}, "reserved_concurrency": 10, "idempotency": True}
 
 
 def configured(config):

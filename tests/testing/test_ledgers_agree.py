@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from moto import mock_aws
 
 from lanes.aws.table.ledger import DynamoDBLedger
-from lanes.consumer.ledger import Ending, Entry, Park
+from lanes.consumer.ledger import Blocking, Ending, Entry, Park
 from lanes.testing.calls import Calls
 from lanes.testing.memory import MemoryLedger
 from tests.support import table
@@ -29,6 +29,7 @@ ENTRIES = st.builds(
     noted_receive=st.integers(1, 5),
     noted_at=st.just(NOW),
     first_received_at=st.sampled_from([NOW, NOW + 60]),
+    blocking=st.sampled_from([None, Blocking(group="g", kind="", id="i", since=NOW)]),
     park=st.sampled_from([None, Park.YIELD, Park.REST]),
     parked_until=st.sampled_from([NOW + 5, NOW + 9]),
     batch=st.sampled_from(["b1", "b2"]),

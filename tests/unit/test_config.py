@@ -116,6 +116,16 @@ def test_slots_are_started_by_mappings_unless_the_file_has_another_engine():
     assert (pulling.max_rate, pulling.max_rates) == (None, {})
 
 
+def test_the_first_pattern_that_matches_a_kind_decides_whether_its_messages_block():
+    """By default none does."""
+    settings = {"payment.test": "dead_letter", "payment.*": "block"}
+    consumer = LanesConfig.from_dict({"consumer": {"on_exhausted": settings}}).consumer
+
+    kinds = ("payment.captured", "payment.test", "payment", "")
+    assert [consumer.blocks(kind) for kind in kinds] == [True, False, False, False]
+    assert not LanesConfig().consumer.blocks("payment.captured")
+
+
 def test_a_brief_document_has_no_word_of_the_usual_engine():
     """Earlier releases read it too."""
     brief = LanesConfig.from_dict({"consumer": {"engine": "mappings"}}).to_dict(brief=True)

@@ -189,6 +189,12 @@ def _weighted(weight, *, engine="pull", policy="weighted"):
         ({"consumer": {"policy": "strict"}}, 'policy takes effect with engine = "pull" only'),
         ({"consumer": {"max_rate": 1}}, 'max_rate takes effect with engine = "pull" only'),
         ({"consumer": {"max_rates": {"a": 1}}}, 'max_rates takes effect with engine = "pull" only'),
+        (
+            {"consumer": {"on_exhausted": {"a": "hold"}}},
+            "consumer.on_exhausted: a is the string 'hold'; must be one of dead_letter, block",
+        ),
+        ({"consumer": {"on_exhausted": "block"}}, "consumer.on_exhausted: must be a table, not the string"),
+        ({"consumer": {"on_dead_letter": {"a": "hold"}}}, "unknown key 'on_dead_letter'"),
         ({"lanes": []}, "must have at least one lane"),
         ({"lanes": True}, "a list of tables"),
         ({"lanes": [3]}, "lanes[0]: must be a table, not the number 3"),

@@ -30,7 +30,7 @@ def make_deployment(config=None):
         {"enabled": False},
         {"consumer": {"reserved_concurrency": 12}},
         {"consumer": {"reserved_concurrency": 12, "recheck_interval": 0.5}},
-        {"consumer": {"function_timeout": 60, "record_time": 1.5}},
+        {"consumer": {"function_timeout": 60, "record_time": 1.5, "on_exhausted": {"pay.*": "block"}}},
         {"lanes": [{"name": "ONLY", "threshold": 7, "visibility_timeout": 181, "max_wait": 60}]},
         {
             "consumer": {"engine": "pull"},

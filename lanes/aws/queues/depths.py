@@ -1,4 +1,4 @@
-"""Counts of the queues of a deployment, and of its parked messages."""
+"""Counts of the queues of a deployment and of its parked messages, and the messages that block their groups."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from lanes.aws.queues.dead_letter_queues import DeadLetterQueueCalls
 from lanes.aws.queues.lane_queue import LaneQueueCalls, depth_of
 from lanes.aws.table.items import query_pages, sortable
+from lanes.aws.table.ledger import entry_of
 from lanes.depth import LaneDepth
 
 if TYPE_CHECKING:
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
     from lanes.config.deployment import Deployment
+    from lanes.consumer.ledger import Entry
+
+DUE_FOR = 60.0
+"""Seconds for which a message whose next try is due counts as blocking; later it may have ended."""
 
 
 class Depths:
@@ -53,3 +58,15 @@ class Depths:
             Select="COUNT",
         )
         return sum(page["Count"] for page in pages)
+
+    def blocking(self, lane: str) -> list[Entry]:
+        """Return the entries of a lane's messages that block their groups, but for those that are tried now."""
+        since = time.time() - DUE_FOR
+        pages = query_pages(
+            self._dynamodb,
+            TableName=self._table,
+            KeyConditionExpression="parked_lane = :lane AND parked_until > :since",
+            FilterExpression="attribute_exists(blocking)",
+            ExpressionAttributeValues={":lane": {"S": lane}, ":since": {"S": sortable(since)}},
+        )
+        return [entry_of(item) for page in pages for item in page["Items"]]

@@ -32,7 +32,7 @@ from lanes.aws.table.items import (
     text_in,
     write_items,
 )
-from lanes.consumer.ledger import NEXT_GENERATION, Claim, Effect, Ending, Entry, Park
+from lanes.consumer.ledger import NEXT_GENERATION, Blocking, Claim, Effect, Ending, Entry, Park
 from lanes.errors import AwsError
 from lanes.fault_codes import Cause, cause_of
 
@@ -288,6 +288,9 @@ def item_of(entry: Entry, *, expires_at: int, place: int = 0) -> Any:
         item["given_up"] = {"S": entry.given_up[:1000]}
     if entry.end:
         item["end"] = {"S": entry.end}
+    if entry.blocking is not None:
+        texts = {name: {"S": getattr(entry.blocking, name)} for name in ("group", "kind", "id")}
+        item["blocking"] = {"M": {**texts, "since": number(entry.blocking.since)}}
     if entry.park is not None:
         item["park"] = {"S": entry.park}
         item["parked_lane"] = {"S": entry.lane}
@@ -322,11 +325,20 @@ def entry_of(item: Any) -> Entry:
         last_error=text_in(item, "last_error"),
         given_up=text_in(item, "given_up"),
         end=text_in(item, "end"),
+        blocking=_blocking_of(item),
         park=_PARKS.get(park, Park.REST) if park else None,
         parked_until=round(float(text_in(item, "parked_until") or 0.0), 3),
         batch=text_in(item, "parked_batch"),
         receipt_handle=text_in(item, "receipt_handle"),
     )
+
+
+def _blocking_of(item: Any) -> Blocking | None:
+    fields = item.get("blocking", {}).get("M")
+    if fields is None:
+        return None
+    group, kind, name = (text_in(fields, field) for field in ("group", "kind", "id"))
+    return Blocking(group=group, kind=kind, id=name, since=number_in(fields, "since"))
 
 
 # The others end a message's stay in the queue, so no later receive asks for them.

@@ -123,6 +123,10 @@ def _failed(fields: Mapping[str, Any]) -> str:
     return f"attempt {fields.get('attempt')}: {error}; next attempt in {delay} at the earliest"
 
 
+def _blocking(fields: Mapping[str, Any]) -> str:
+    return f"its group waits: {_failed(fields)}"
+
+
 def _dead_lettered(fields: Mapping[str, Any]) -> str:
     return (
         f"{_cause(fields)}; {_counted(fields.get('attempts'), 'failed attempt')}, "
@@ -201,6 +205,7 @@ def _short(text: object) -> str:
 _REASONS: dict[Event, Callable[[Mapping[str, Any]], str]] = {
     Event.MESSAGE_HANDLED: _handled,
     Event.MESSAGE_FAILED: _failed,
+    Event.GROUP_BLOCKED: _blocking,
     Event.MESSAGE_DEAD_LETTERED: _dead_lettered,
     Event.BATCH_YIELDED: _yielded,
     Event.TENANT_YIELDED: _tenant_yielded,

@@ -37,7 +37,7 @@ WHOLE_SPANS = (timedelta(hours=1), timedelta(minutes=15), timedelta(minutes=5), 
 """Periods of failures and of tries of resources: the first that the log returns as a whole."""
 # CloudWatch Logs returns up to 10,000 lines a call, and an account has 5 to 25 calls a second (quotas).
 MAX_LINES = 10_000
-FAILING = (Event.MESSAGE_FAILED, Event.MESSAGE_DEAD_LETTERED)
+FAILING = (Event.MESSAGE_FAILED, Event.GROUP_BLOCKED, Event.MESSAGE_DEAD_LETTERED)
 # AWS: Lambda writes these lines of text, or these objects, about each invocation (Lambda, "Log formats").
 STARTED, ENDED = ("START RequestId: ", "platform.start"), ("REPORT RequestId: ", "platform.report")
 _REQUEST = re.compile(r"^(START|REPORT) RequestId: (\S+)")
@@ -273,7 +273,7 @@ def _failure(lane: str, kind: str, events: Sequence[LogEvent]) -> Failure:
         kind=kind,
         code=error_code(_error_of(events[0])),
         error=_error_of(events[0]),
-        attempts=sum(event.name == Event.MESSAGE_FAILED for event in events),
+        attempts=sum(event.name != Event.MESSAGE_DEAD_LETTERED for event in events),
         dead_letters=sum(event.name == Event.MESSAGE_DEAD_LETTERED for event in events),
         last_at=last.line.at,
         last_id=str(last.fields.get("id") or last.fields.get("message_id") or ""),

@@ -29,11 +29,12 @@ SHORTEST_WAIT = 1.0
 # The redriven message may wait behind a backlog before its first event.
 REDRIVE_REACH = 24 * 3600.0
 """Seconds after the start of a redrive in which a new generation may come from it."""
-ATTEMPT_ENDED = frozenset({Event.MESSAGE_FAILED, Event.MESSAGE_DEAD_LETTERED})
+ATTEMPT_ENDED = frozenset({Event.MESSAGE_FAILED, Event.GROUP_BLOCKED, Event.MESSAGE_DEAD_LETTERED})
 CLOCKS_DIFFER = 5.0
 """Seconds by which the clocks of SQS, of the function and of the operator may differ."""
 PAUSES: dict[str, str] = {
     Event.MESSAGE_FAILED: "its backoff ended",
+    Event.GROUP_BLOCKED: "its backoff ended",
     Event.BATCH_YIELDED: "its parking ended",
     Event.TENANT_YIELDED: "its parking ended",
 }

@@ -6,7 +6,9 @@ import dataclasses
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from lanes.config import EngineName
+from lanes.consumer.attempts import last_error
 from lanes.errors import AwsError
+from lanes.operate.history.descriptions import error_code
 from lanes.operate.lanes.figures import (
     UNKNOWN,
     DepthTrend,
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from lanes.config import LanesConfig
+    from lanes.consumer.ledger import Entry
     from lanes.depth import LaneDepth
     from lanes.operate.history.recent import RecentWork
     from lanes.operate.lanes.mappings import LaneMapping
@@ -42,6 +45,9 @@ class Depths(Protocol):
     def parked(self, lane: str) -> int:
         """Return the number of parked messages of a lane, after a yield or in a backoff."""
 
+    def blocking(self, lane: str) -> Sequence[Entry]:
+        """Return the entries of a lane's messages that block their groups, but for those that are tried now."""
+
     def bell(self) -> LaneDepth:
         """Return the counts of the bell's queue; the pull engine has one."""
 
@@ -57,6 +63,55 @@ class MappingStates(Protocol):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class BlockedGroup:
+    """
+    A group that waits behind a message without attempts left (`on_exhausted`); times are epoch seconds.
+
+    Attributes:
+        kind: the kind of the message; empty for a raw body.
+        id: its id.
+        attempts: its failed attempts.
+        since: time of the last one that `max_attempts` allows.
+        next_at: earliest time of its next try.
+        code: name of the exception of the last attempt.
+        error: that exception.
+
+    """
+
+    lane: str
+    group: str
+    kind: str
+    id: str
+    attempts: int
+    since: float
+    next_at: float
+    code: str
+    error: str
+
+
+def blocked_groups(config: LanesConfig, depths: Depths, lane: str) -> list[BlockedGroup]:
+    """Return the blocked groups of a lane, those blocked longest first; raises `AwsError`."""
+    # Without the setting there are none, and no call is made.
+    entries = depths.blocking(lane) if config.consumer.on_exhausted else ()
+    found = [
+        BlockedGroup(
+            lane=lane,
+            group=entry.blocking.group,
+            kind=entry.blocking.kind,
+            id=entry.blocking.id,
+            attempts=entry.attempts,
+            since=entry.blocking.since,
+            next_at=entry.parked_until,
+            code=error_code(last_error(entry)),
+            error=last_error(entry),
+        )
+        for entry in entries
+        if entry.blocking is not None
+    ]
+    return sorted(found, key=lambda one: one.since)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LaneStatus:
     """
     The current status of a lane; None is unknown.
@@ -65,6 +120,7 @@ class LaneStatus:
         waiting: visible messages.
         in_flight: messages received and not deleted: being handled, waiting for a slot or in its hands, or parked.
         parked: messages in flight that are parked.
+        blocked: groups that wait behind a message without attempts left.
         figures: figures of the last minutes.
         drain: the trend of the depth.
         growth: the change of the depth from which the trend follows; None if it is not known yet.
@@ -78,6 +134,7 @@ class LaneStatus:
     waiting: int
     in_flight: int
     parked: int | None
+    blocked: Sequence[BlockedGroup] | None
     figures: LaneFigures
     drain: Drain
     growth: Growth | None
@@ -219,6 +276,9 @@ class StatusReader:
             in_flight=depth.in_flight,
             # An operator with fewer rights sees the counts all the same.
             parked=_or_unknown(lambda: self._depths.parked(lane), notes, "parked messages"),
+            blocked=_or_unknown(
+                lambda: blocked_groups(self._config, self._depths, lane), notes, "blocked groups"
+            ),
             # CloudWatch is a minute late: an empty queue would still have an oldest message.
             figures=dataclasses.replace(figures, oldest_age=None) if depth.is_empty else figures,
             drain=drain,

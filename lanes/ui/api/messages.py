@@ -1,4 +1,4 @@
-"""Routes about messages: dead letters, the outbox, overrides and schedules."""
+"""Routes about messages: dead letters, the outbox, overrides, blocked groups and schedules."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lanes.errors import ConfigurationError
 from lanes.operate.dead_letters.listing import DeadLetterFilter, list_dead_letters
 from lanes.operate.dead_letters.rows import details_of, row_of
+from lanes.operate.lanes.status import blocked_groups
 from lanes.operate.schedules import later_rows, read
 from lanes.outbox.entry import WAITING
 from lanes.scheduled import PERIODIC
@@ -112,8 +113,9 @@ class MessageRoutes:
         return entries.details_of(entry)
 
     def overrides(self, fields: Fields) -> dict[str, Any]:
-        """Return the active overrides and the messages cancelled since the age `since`."""
+        """Return the active overrides, the messages cancelled since the age `since`, and the blocked groups."""
         operations = self._session.operations
+        config = operations.deployment.config
         active = operations.overrides.active()
         since = ago(fields, "since") or 0.0
         return {
@@ -132,6 +134,9 @@ class MessageRoutes:
             ],
             "unread": active.unread,
             "cancelled": operations.overrides.cancellations(since=since, limit=LISTED),
+            "blocked": [
+                one for lane in config.lanes for one in blocked_groups(config, operations.depths, lane.name)
+            ],
         }
 
     def overrides_met(self, _fields: Fields) -> dict[str, Any]:

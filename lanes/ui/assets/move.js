@@ -1,4 +1,4 @@
-// Move: change waiting work in lanes and outbox, and list overrides and schedules.
+// Move: change waiting work in lanes and outbox, and list overrides, blocked groups and schedules.
 
 import { ask, faultBox, faultOf } from "./calls.js";
 import { offer } from "./change.js";
@@ -12,7 +12,7 @@ export function enter(main, { target, query }) {
   view = { target, overrides: el("div", { class: "stack-of" }), schedules: el("div", { class: "stack-of" }) };
   if (target.writes) main.append(moving(target, query));
   main.append(el("section", { class: "panel", "aria-labelledby": "overrides-title" },
-    el("div", { class: "panel-head" }, el("h2", { id: "overrides-title" }, "Overrides"),
+    el("div", { class: "panel-head" }, el("h2", { id: "overrides-title" }, "Overrides and blocked groups"),
       el("p", { class: "quiet" }, "An override changes messages when they are next received.")),
     view.overrides));
   if (target.schedules) main.append(el("section", { class: "panel", "aria-labelledby": "schedules-title" },
@@ -60,7 +60,7 @@ async function read() {
   const mine = view;
   if (!mine) return;
   try {
-    const { overrides, cancelled, unread } = await ask("overrides", { since: "7d" });
+    const { overrides, cancelled, blocked, unread } = await ask("overrides", { since: "7d" });
     const offerOf = (fields, title) => el("button", { type: "button", onclick: () => offer(fields, read) }, title);
     const met = new Map(overrides.map((one) => [one.id, el("span", {}, "…")]));
     const acting = (cell) => (mine.target.writes ? [{ title: "", kind: "act", cell }] : []);
@@ -68,6 +68,9 @@ async function read() {
       table([...OVERRIDES, { title: "met", kind: "number", hint: "Messages that it has cancelled or moved", cell: (row) => met.get(row.id) }, ...acting((row) => offerOf({ change: "withdraw", override: row.id }, "Withdraw"))], overrides,
         { caption: "Overrides, the latest first", empty: "No override is active." }),
       unread.length ? el("p", { class: "quiet" }, `This release can't read these overrides: ${unread.join(", ")}.`) : "",
+      el("h3", {}, "Groups behind a message without attempts left"),
+      table([...BLOCKED, ...acting((row) => offerOf({ change: "cancel", ids: [row.id], in: "lanes" }, "Cancel"))], blocked,
+        { caption: "Blocked groups, the longest blocked first", empty: "No group is blocked." }),
       el("h3", {}, "Messages cancelled in the last week"),
       table(CANCELLED, cancelled, { caption: "Cancelled messages, the latest first", empty: "No messages were cancelled." }));
     if (overrides.length) countMet(met);
@@ -111,6 +114,16 @@ const OVERRIDES = [
   { title: "who", cell: who },
   { title: "since", kind: "when", value: (row) => row.created_at, cell: (row) => moment(row.created_at) },
   { title: "ends", kind: "when", value: (row) => row.expires_at, cell: (row) => moment(row.expires_at) },
+];
+
+const BLOCKED = [
+  { title: "lane", cell: (row) => row.lane },
+  { title: "group", heads: true, cell: (row) => row.group },
+  { title: "kind", cell: (row) => row.kind },
+  { title: "behind", kind: "id", cell: (row) => el("a", { href: `#trace?${new URLSearchParams({ id: row.id })}` }, row.id) },
+  { title: "error", kind: "long", cell: (row) => row.error },
+  { title: "since", kind: "when", value: (row) => row.since, cell: (row) => moment(row.since) },
+  { title: "next try", kind: "when", value: (row) => row.next_at, cell: (row) => moment(row.next_at) },
 ];
 
 const PERIODIC = [

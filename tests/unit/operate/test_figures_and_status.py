@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from lanes.config import LanesConfig
+from lanes.consumer.ledger import Blocking, Ending, Entry, Park
 from lanes.depth import LaneDepth
 from lanes.errors import AwsError
 from lanes.operate.lanes.figures import UNKNOWN, DepthTrend, Drain, Growth, LaneFigures, drain_of
@@ -105,6 +106,10 @@ class Known:
         self._allowed("mappings")
         return [self._mapping]
 
+    def blocking(self, lane):
+        self._allowed("blocking")
+        return [BLOCKING] if lane == "MAIN" else []
+
     def bell(self):
         self._allowed("bell")
         return self._depth
@@ -117,6 +122,16 @@ class Known:
         return self._figures
 
 
+BLOCKING = Entry(
+    lane="MAIN",
+    message_id="m",
+    attempts=7,
+    ending=Ending.CRASHED,
+    blocking=Blocking(group="acme", kind="payment", id="p-1", since=1_000.0),
+    park=Park.REST,
+    parked_until=2_000.0,
+)
+BLOCKS = LanesConfig.from_dict({"consumer": {"on_exhausted": {"payment": "block"}}})
 PULL = LanesConfig.from_dict({"consumer": {"engine": "pull"}})
 
 
@@ -138,6 +153,21 @@ def test_a_status_puts_together_what_is_known():
     assert (main.figures, main.mapping, main.drain) == (figures, "Enabled", Drain.NOT_YET)
     assert status.lanes[0].figures == UNKNOWN
     assert status.notes == []
+
+
+def test_blocked_groups_are_listed_where_a_kind_may_block():
+    """With the message, its error and the next try; without the setting no call is made."""
+    status = status_of(Known(), BLOCKS)
+    assert [len(lane.blocked) for lane in status.lanes] == [0, 0, 1]
+    (blocked,) = status.lanes[2].blocked
+    assert (blocked.group, blocked.kind, blocked.id, blocked.attempts) == ("acme", "payment", "p-1", 7)
+    assert (blocked.since, blocked.next_at) == (1_000.0, 2_000.0)
+    assert "process crashed" in blocked.error
+
+    assert [list(lane.blocked) for lane in status_of(Known(denied=("blocking",))).lanes] == [[], [], []]
+    denied = status_of(Known(denied=("blocking",)), BLOCKS)
+    assert [lane.blocked for lane in denied.lanes] == [None] * 3
+    assert any("blocked groups unknown" in note for note in denied.notes)
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ def test_a_reading_has_a_limit_and_says_so(log):
 
 
 def test_failures_are_grouped_by_error_without_numbers_and_ids(log):
-    """A message that was held behind another one has not failed."""
+    """Each failed attempt counts, also of a message without attempts left."""
     for number in range(3):
         error = f"ValueError: order {number} of 8f3c-{number} has no customer"
         log.add(
@@ -111,13 +111,17 @@ def test_failures_are_grouped_by_error_without_numbers_and_ids(log):
     dead = {"event": "message_dead_lettered", "lane": "MAIN", "kind": "order.placed"}
     log.add(50, **dead, id="o-9", error="ValueError: order 9 of 8f3c-9 has no customer")
     log.add(40, **dead, id="t", error="TimeoutError: the warehouse did not answer")
-    log.add(30, **dead, id="b", reason="held behind o-9")
+    log.add(30, event="group_blocked", lane="MAIN", kind="order.placed", id="b", error="TimeoutError: again")
     log.add(4000, **dead, id="old", error="TimeoutError: the warehouse did not answer")
 
     failures = read(log).failures
 
-    assert [(one.attempts, one.dead_letters, one.last_id) for one in failures] == [(3, 1, "o-9"), (0, 1, "t")]
-    assert [one.code for one in failures] == ["ValueError", "TimeoutError"]
+    assert [(one.attempts, one.dead_letters, one.last_id) for one in failures] == [
+        (3, 1, "o-9"),
+        (1, 0, "b"),
+        (0, 1, "t"),
+    ]
+    assert [one.code for one in failures] == ["ValueError", "TimeoutError", "TimeoutError"]
     assert failures[0].error == "ValueError: order 0 of 8f3c-0 has no customer"
     assert failures[0].last_at == NOW - 50
 

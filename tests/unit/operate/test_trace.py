@@ -214,28 +214,19 @@ def test_an_exception_and_the_end_of_its_attempt_are_one_step():
     assert shape(traced(raised)) == [("handler failed", "")]
 
 
-def test_the_attempt_after_which_a_group_is_held_is_not_blamed_on_throttling():
-    """Its event has the receive, the attempts and the error."""
+def test_the_attempts_of_a_message_that_blocks_its_group_are_not_blamed_on_throttling():
+    """Each event has the attempt, the error and the next try."""
     trace = traced(
         line("handler_failed", at=1.0, message_id="sqs-1", exception="ValueError: no"),
-        line(
-            "group_held",
-            at=1.0,
-            **ME,
-            receive_count=1,
-            reason="attempts exhausted",
-            error="ValueError: no",
-            attempts=1,
-            delay=6,
-        ),
-        line("message_dead_lettered", at=7.5, **ME, receive_count=2, reason="attempts exhausted"),
+        line("group_blocked", at=1.0, **ME, receive_count=1, error="ValueError: no", attempt=1, delay=900),
+        handled(910, 2),
     )
 
-    assert shape(trace) == [("held", "1"), ("dead-lettered", "2")]
-    assert trace.steps[0].why == (
-        "attempts exhausted (ValueError: no); 1 failed attempt; its group is held, it is dead-lettered in 6 s, when "
-        "every slot knows"
+    assert shape(trace) == [("sent", ""), ("group blocked", "1"), ("handled", "2")]
+    assert trace.steps[1].why.startswith(
+        "its group waits: attempt 1: ValueError: no; next attempt in 15 min at the earliest"
     )
+    assert "since its backoff ended" in trace.steps[2].why
 
 
 def test_a_redriven_message_lives_again():

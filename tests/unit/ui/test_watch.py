@@ -30,7 +30,7 @@ def status(waiting):
         in_flight=2,
         parked=1,
         figures=UNKNOWN,
-        held_groups=0,
+        blocked=(),
         drain=Drain.NOT_YET,
         growth=None,
         time_to_drain=None,
