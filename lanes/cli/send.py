@@ -41,7 +41,10 @@ def send(
     kind: Annotated[
         str | None, typer.Argument(metavar="KIND", help="Kind of the message.", autocompletion=kinds_here)
     ] = None,
-    data: Annotated[str, typer.Argument(metavar="DATA", help="Data as JSON: '{\"order\": 7}'.")] = "null",
+    data: Annotated[
+        str | None,
+        typer.Argument(metavar="DATA", help="Data as JSON: '{\"order\": 7}', or null for none."),
+    ] = None,
     *,
     group: Annotated[
         str | None, typer.Option(help="Put the message into this group, which keeps its order.")
@@ -94,11 +97,15 @@ def send(
     """
     if (kind is None) == (file is None):
         raise typer.BadParameter("give either KIND or --file")
+    if kind is not None and data is None:
+        raise typer.BadParameter(
+            "give DATA as JSON after the kind, such as '{\"order\": 7}', or null for none"
+        )
     keys = {"group": group, "priority": priority, "expires": expires}
     own = {"id": id, "deduplication_id": deduplication_id}
-    if file is None:
+    if data is not None:
         lines = [_line_of({"kind": kind, "data": _data(data), **keys, **own})]
-    else:
+    elif file is not None:
         _refuse_one_for_all(own)
         lines = _lines_of(file, keys)
     not_before = None

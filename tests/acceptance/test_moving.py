@@ -39,7 +39,7 @@ def database(tmp_path, typed):
 
 def send(typed, lane_priority, name, kind="mail.sent"):
     """Send one message."""
-    sent = typed("send", kind, "--priority", str(lane_priority), "--id", name)
+    sent = typed("send", kind, "null", "--priority", str(lane_priority), "--id", name)
     assert sent.returncode == 0, sent.stderr
 
 

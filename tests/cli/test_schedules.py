@@ -159,7 +159,7 @@ def test_send_at_schedules_a_message_and_the_list_has_it(typed, desk):
 
 def test_a_dry_run_says_when_it_would_be_sent(typed, desk):
     """And schedules nothing."""
-    done = typed("send", "mail", "--at", "2030-01-01T00:00Z", "--dry-run")
+    done = typed("send", "mail", "null", "--at", "2030-01-01T00:00Z", "--dry-run")
 
     assert "would send 1 messages at 2030-01-01T00:00:00+00:00" in done.stderr
     assert typed.json("scheduled", "list") == []
@@ -238,7 +238,7 @@ def test_a_message_that_scheduler_has_is_not_scheduled_twice(desk):
 @pytest.mark.parametrize("at", ["soon", "2030-01-01T00:00"])
 def test_a_time_that_is_none_is_refused(typed, desk, at):
     """With what is."""
-    answer = typed("send", "mail", "--at", at)
+    answer = typed("send", "mail", "null", "--at", at)
 
     assert answer.returncode == 2
     assert "--at is" in answer.stderr

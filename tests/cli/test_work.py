@@ -415,7 +415,7 @@ def test_the_address_of_one_service_gives_way_to_a_typed_one_alone(monkeypatch, 
     monkeypatch.setattr(Target, "deployment", seen)
 
     with pytest.raises(LanesError, match="seen"):
-        command().main([*arguments, "send", "order.placed"], standalone_mode=False)
+        command().main([*arguments, "send", "order.placed", "null"], standalone_mode=False)
     (target,) = found
     addresses = [client.meta.endpoint_url for client in (target.clients().sqs(), target.clients().ssm())]
 
