@@ -21,10 +21,10 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(STAMP): requirements.txt .ci/set-up .ci/browser/package-lock.json
+$(STAMP): requirements.txt .ci/set-up .ci/browser/package-lock.json .ci/python-3.14/package-lock.json
 	@.ci/set-up
 
-setup: $(STAMP) ## Complete .venv: packages, Java, Node.js, the cdk command, a browser for tests
+setup: $(STAMP) ## Complete .venv: packages, Java, Node.js, the cdk command, a browser and Python 3.14 for tests
 
 demo: $(STAMP) ## Run everything on this machine and write a report (ARGS="--customers 20000")
 	python -m local.demo $(ARGS)
