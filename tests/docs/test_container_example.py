@@ -38,7 +38,6 @@ INSTRUCTIONS = {
     ),
     *("SHELL", "STOPSIGNAL", "USER", "VOLUME", "WORKDIR"),
 }
-PAGES = "docs/runbook"
 """A package without code: the wheel has the pages of the runbook for the dashboard."""
 
 IMAGE = {"extra": "", "python_version": "3.14", "sys_platform": "linux", "platform_system": "Linux"}
@@ -104,11 +103,11 @@ def test_all_that_is_copied_exists_and_is_sent_to_the_build(dockerfile):
     """The list of ignored files keeps nothing back that the image or the library's wheel needs."""
     lines = (EXAMPLE / "Dockerfile.dockerignore").read_text().splitlines()
     kept = [line.removeprefix("!") for line in lines if line.startswith("!")]
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
     needed = {source for source in copied(dockerfile) if source != "."}
     needed |= {"pyproject.toml", "README.md", "LICENSE", "lanes/__init__.py"}
-    needed |= {f"{folder}/__init__.py" for folder in project["package-dir"].values() if folder != PAGES}
-    needed |= {f"{PAGES}/README.md"}
+    needed |= {f"{folder}/__init__.py" for folder in wheel["only-include"]}
+    needed |= {f"{folder}/README.md" for folder in wheel["force-include"]}
 
     for source in needed:
         assert (ROOT / source).exists(), source
@@ -132,21 +131,6 @@ def test_packages_are_pinned_as_in_this_repository():
     pinned = pins(EXAMPLE / "requirements.txt")
     tested = pins(ROOT / "requirements.txt")
     assert pinned == {name: tested[name] for name in sorted(needed)}
-
-
-def test_the_installed_library_has_all_its_packages():
-    """A package that pyproject.toml does not list is missing where the library is installed."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
-    folders = {"lanes": "lanes", **project["package-dir"]}
-    found = {
-        ".".join((name, *init.parent.relative_to(ROOT / folder).parts))
-        for name, folder in folders.items()
-        if folder != PAGES
-        for init in (ROOT / folder).rglob("__init__.py")
-    }
-
-    # The demo runs the sample application of this repository.
-    assert set(project["packages"]) - {"lanes_cdk.alarms.pages"} == found - {"lanes_local.demo"}
 
 
 @pytest.fixture(scope="module")
