@@ -245,7 +245,11 @@ def enqueue_parser() -> argparse.ArgumentParser:
     )
     arguments.add_argument("--priority", default="BULK", help="a name or a number (default BULK)")
     _add_parts(arguments)
-    arguments.add_argument("--dry-run", action="store_true", help="send nothing and describe the run")
+    arguments.add_argument(
+        "--check",
+        action="store_true",
+        help="send nothing: make each message, describe the run, and name the first rows that can't be sent, by cause",
+    )
     arguments.add_argument("--run", metavar="NAME", help="name of the run in the manifest")
     add_writer_arguments(arguments)
     return arguments

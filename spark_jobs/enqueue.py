@@ -1,15 +1,16 @@
 """
 Send each row of a table as a message: Parquet, CSV, JSON, any other format of Spark, or a query.
 
-    python -m spark_jobs.enqueue --table build/customers --kind customer.remind --id customer_id --dry-run
+    python -m spark_jobs.enqueue --table build/customers --kind customer.remind --id customer_id --check
     python -m spark_jobs.enqueue --table s3://bucket/customers --kind customer.remind --id customer_id --stack MyStack
 
-The last line on standard output is a JSON object: the summary of the run, or with `--dry-run` a description of it.
+The last line on standard output is a JSON object: the summary of the run, or with `--check` a description of it.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,7 @@ from .rows.arrow import rows_of_batches
 from .rows.outgoing import UnreadableRow
 from .rows.reader import RowReader
 from .session import job_session
-from .tables import check_ids, given_options, is_json, read_table, readable
+from .tables import check_ids, given_options, has_files, is_json, read_table, readable
 from .text_files import SOURCE, line_of
 from .writing import write_parts, write_table
 
@@ -48,6 +49,9 @@ LARGEST_BODY_BYTES = 1024 * 1024
 # The maximum size of the envelope around the data, with ids and kinds of usual length.
 ENVELOPE_BYTES = 400
 MAX_NAMED = 10
+MAX_QUOTED = 200
+NAMES = (PLACE, "id", "group")
+VALUES = re.compile(r"'(?:[^'\\]|\\.)*'|\"[^\"]*\"|-?\d[\d.e+-]*|\bnan\b|\b-?inf\b")
 
 
 def messages_of(table: DataFrame, options: argparse.Namespace) -> DataFrame:
@@ -60,7 +64,19 @@ def messages_of(table: DataFrame, options: argparse.Namespace) -> DataFrame:
     columns = [_text(table, text).alias(name) for name, text in names.items() if text is not None]
     order = [f.expr(key.expression).alias(f"{ORDER}{place}") for place, key in enumerate(options.order_by)]
     key = [] if options.split_by is None else [f.expr(options.split_by).alias(KEY)]
-    return table.select(f.expr(f"struct({options.select})").alias("data"), *columns, *order, *key)
+    data = f.expr(f"struct({options.select})").alias("data")
+    place = [_place(options).alias(PLACE)] if options.check and has_files(table) else []
+    return table.select(data, *columns, *order, *key, *place)
+
+
+def _place(options: argparse.Namespace) -> Column:
+    """Give the file of a row, and its number where the format has one."""
+    from pyspark.sql import functions as f
+
+    file = f.col("_metadata.file_path")
+    if options.format.lower() != "parquet":
+        return file
+    return f.concat(file, f.lit(", row "), (f.col("_metadata.row_index") + 1).cast("string"))
 
 
 def _text(table: DataFrame, expression: str) -> Column:
@@ -96,7 +112,12 @@ def arranged(messages: DataFrame, options: argparse.Namespace) -> DataFrame:
 
 def sendable(messages: DataFrame) -> DataFrame:
     """Drop the columns of order, ranges and places."""
-    return messages.drop(KEY, PLACE, *[name for name in messages.columns if name.startswith(ORDER)])
+    return unordered(messages).drop(PLACE)
+
+
+def unordered(messages: DataFrame) -> DataFrame:
+    """Drop the columns of order and ranges."""
+    return messages.drop(KEY, *[name for name in messages.columns if name.startswith(ORDER)])
 
 
 def describe(messages: DataFrame, options: argparse.Namespace) -> dict[str, Any]:
@@ -112,7 +133,7 @@ def describe(messages: DataFrame, options: argparse.Namespace) -> dict[str, Any]
     ).collect()[0]
     largest = sized.orderBy(f.desc("bytes"), *names).limit(MAX_LISTED).select("bytes", *names).collect()
     description: dict[str, Any] = {
-        "dry_run": True,
+        "check": True,
         "kind": options.kind,
         "rows": rows,
         "bytes": total or 0,
@@ -148,9 +169,10 @@ def _run(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
     messages = sendable(table)
     check_columns(messages.schema, kind=options.kind)
     check_ids(messages)
-    if options.dry_run:
+    if options.check:
         reader = RowReader(kind=options.kind, priority=0)
-        return describe(messages, options) | trial(messages, reader) | order_of(options)
+        described = describe(messages, options) | trial(unordered(table), reader) | order_of(options)
+        return _with_lines(spark, described, options)
     writer = writer_options(options)
     WriterOptions.from_options(writer)
     if options.split_by is not None:
@@ -164,6 +186,16 @@ def _run(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
     purpose = purpose_of(options) | {"contents": counts | {"checksum": contents.checksum}}
     written = write_table(arranged(table, options), writer, purpose=purpose)
     return {"kind": options.kind, **counts, **order_of(options), **written}
+
+
+def _with_lines(
+    spark: SparkSession, described: dict[str, Any], options: argparse.Namespace
+) -> dict[str, Any]:
+    """Name the lines of refused rows by their numbers in their files."""
+    for cause in described["causes"] if is_json(options) else ():
+        for row in cause["first"]:
+            row[PLACE] = line_of(spark, row[PLACE], options.table, given_options(options))
+    return described
 
 
 def check_lines(spark: SparkSession, messages: DataFrame, options: argparse.Namespace) -> None:
@@ -249,7 +281,7 @@ def order_by(options: argparse.Namespace) -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the job."""
     options = parser().parse_args(argv)
-    if (options.manifest is None) != (options.run is None) and not options.dry_run:
+    if (options.manifest is None) != (options.run is None) and not options.check:
         parser().error(
             "--run and --manifest belong together: a rerun finds the sent ids under the name of the run"
         )
@@ -267,14 +299,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except LanesError as error:
         return report(in_arguments(error))
     sys.stdout.write(json.dumps(summary) + "\n")
-    return 0
+    return 1 if summary.get("refused") else 0
 
 
 def problem_of_parts(options: argparse.Namespace) -> str:
     """Give why the arguments cannot send a table in parts; empty if they can."""
     if options.split_by is None:
         return ""
-    if options.run is None and not options.dry_run:
+    if options.run is None and not options.check:
         return "--split-by needs --run and --manifest, which know the parts that are complete"
     if options.equal_rows == EACH:
         return "--split-by sends parts, and equal rows may be in several; leave --equal-rows each out"
@@ -290,28 +322,42 @@ def problem_of_parts(options: argparse.Namespace) -> str:
 
 
 def trial(messages: DataFrame, reader: RowReader) -> dict[str, Any]:
-    """Make the message of each row, and give the number of rows without one and the first of them with reasons."""
+    """Make the message of each row; give the number of rows without one, and by cause their number and the first."""
     tried = map_in_arrow(messages, lambda batches: _tried(batches, reader), "refused string").collect()
-    parts = [json.loads(part) for (part,) in tried]
+    causes: dict[str, dict[str, Any]] = {}
+    for (part,) in tried:
+        for cause, found in json.loads(part).items():
+            known = causes.setdefault(cause, {"rows": 0, "first": []})
+            known["rows"] += found["rows"]
+            known["first"] = (known["first"] + found["first"])[:MAX_NAMED]
     return {
-        "refused": sum(part["count"] for part in parts),
-        "refused_rows": [row for part in parts for row in part["rows"]][:MAX_NAMED],
+        "refused": sum(found["rows"] for found in causes.values()),
+        "causes": sorted(causes.values(), key=lambda found: -int(found["rows"])),
     }
 
 
 def _tried(batches: Iterable[pa.RecordBatch], reader: RowReader) -> Iterator[pa.RecordBatch]:
-    count, named, position = 0, list[dict[str, Any]](), 0
+    causes: dict[str, dict[str, Any]] = {}
+    position = 0
     for rows in rows_of_batches(batches):
         for row in rows:
             position += 1
             reason = _refusal(row, reader, position)
-            if reason is not None:
-                count += 1
-                if len(named) < MAX_NAMED:
-                    known: Mapping[str, Any] = row.row if isinstance(row, UnreadableRow) else row
-                    named.append({"id": known.get("id"), "group": known.get("group"), "reason": reason})
-    part = json.dumps({"count": count, "rows": named})
-    yield pa.RecordBatch.from_arrays([pa.array([part])], ["refused"])
+            if reason is None:
+                continue
+            # The values in a reason are those of the row.
+            found = causes.setdefault(VALUES.sub("*", reason), {"rows": 0, "first": []})
+            found["rows"] += 1
+            if len(found["first"]) < MAX_NAMED:
+                known: Mapping[str, Any] = row.row if isinstance(row, UnreadableRow) else row
+                named = {name: known[name] for name in NAMES if known.get(name) is not None}
+                found["first"].append({**named, "row": _short(known.get("data")), "reason": reason})
+    yield pa.RecordBatch.from_arrays([pa.array([json.dumps(causes)])], ["refused"])
+
+
+def _short(data: object) -> str:
+    text = data if isinstance(data, str) else repr(data)
+    return text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}..."
 
 
 def _refusal(row: Mapping[str, Any] | UnreadableRow, reader: RowReader, position: int) -> str | None:

@@ -18,7 +18,6 @@ from lanes.runs import MEMBERS_PER_CHUNK, NAME, chunks_for
 
 from .manifest.storage import open_storage
 from .order import OrderKey, order_keys
-from .sending.window import CONCURRENCY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,8 +31,6 @@ SOURCE = 'options of format("lanes")'
 # (SQSDeveloperGuide/quotas-messages).
 MAX_DEAD_LETTERS = 100_000
 DEAD_LETTERS = 10_000
-# SQS answers a call with ten messages in about ten milliseconds, so one task cannot prepare more.
-MAX_CALLS = 64
 MAX_BACKLOG = 1_000_000_000
 MAX_RUN_ID_LENGTH = 100
 # A colon, since times of schedules have them.
@@ -46,7 +43,6 @@ FLAGS = {"true": True, "false": False}
 # AWS: a FIFO queue searches its first 120,000 messages for available groups, so more groups do not spread the
 # load better (SQSDeveloperGuide/avoid-backlog-with-the-same-message-group-id).
 MAX_SHARDS = 120_000
-MAX_TASKS = 1_000_000
 # All parts of a run of this size are read at once, and its members may be 250 times as many.
 EXPECTED = MOST_READ * MEMBERS_PER_CHUNK
 
@@ -100,8 +96,6 @@ class WriterOptions(Place):
         shards: Number of groups for rows without one; None makes each of them its own group.
         max_send_rate: Messages a second of the whole job.
         max_backlog: Backlog of a lane at which the job pauses.
-        max_tasks: Number of tasks that share rate and backlog; None for the number in Spark's settings.
-        concurrency: Maximum calls in flight of each task.
         ordering: `group` keeps the order within a group, `none` treats rows as independent.
         order_by: Columns by which the rows of a partition are sorted.
         on_error: A row that cannot be a message fails the job (`fail`) or is set aside (`quarantine`).
@@ -119,8 +113,6 @@ class WriterOptions(Place):
     shards: int | None = None
     max_send_rate: float | None = None
     max_backlog: int | None = None
-    max_tasks: int | None = None
-    concurrency: int = CONCURRENCY
     ordering: str = "group"
     order_by: Sequence[OrderKey] = ()
     on_error: str = "fail"
@@ -224,8 +216,6 @@ def _no_single_place(values: _Input) -> Iterator[str]:
 
 def _contradictions(values: _Input, read: WriterOptions) -> Iterator[str]:
     yield from _no_single_place(values)
-    if values.has("maxTasks") and not (values.has("maxSendRate") or values.has("maxBacklog")):
-        yield "option maxTasks divides maxSendRate and maxBacklog, and neither is set"
     if values.has("runId") != values.has("manifestPath"):
         yield (
             "options runId and manifestPath belong together: the manifest is stored under the id of the run, so that "
@@ -368,8 +358,6 @@ WRITE_OPTIONS: Mapping[str, Callable[[str], object]] = {
     "shards": lambda text: _count(text, MAX_SHARDS),
     "maxSendRate": _rate,
     "maxBacklog": lambda text: _count(text, MAX_BACKLOG),
-    "maxTasks": lambda text: _count(text, MAX_TASKS),
-    "concurrency": lambda text: _count(text, MAX_CALLS),
     "ordering": lambda text: _one_of(text, ORDERINGS),
     "orderBy": order_keys,
     "onError": lambda text: _one_of(text, ON_ERROR),

@@ -4,37 +4,20 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from lanes.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-    from pyspark.sql import SparkSession
-
-T = TypeVar("T")
-
+LOCAL_CLUSTER = re.compile(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,.*\]")
 LOCAL_MASTER = re.compile(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?")
 UNKNOWN_TASKS = (
-    "maxSendRate cannot be divided, since Spark's settings do not limit the number of tasks at once: set "
-    "spark.executor.cores and spark.executor.instances (with dynamic allocation "
-    "spark.dynamicAllocation.maxExecutors), or set the option maxTasks"
+    "maxSendRate and maxBacklog cannot be divided, since Spark's settings do not limit the number of tasks at once: "
+    "set spark.executor.cores and spark.executor.instances (with dynamic allocation "
+    "spark.dynamicAllocation.maxExecutors)"
 )
-
-
-def with_tasks(options: Mapping[str, T], spark: SparkSession) -> dict[str, T | str]:
-    """
-    Add the number of tasks to options that tasks share, on the driver.
-
-    Raises:
-        ConfigurationError: The settings of the session do not limit it.
-    """
-    names = {name.lower() for name in options}
-    if "maxtasks" in names or not names & {"maxsendrate", "maxbacklog"}:
-        return dict(options)
-    settings = spark.sparkContext.getConf()
-    return {**options, "maxTasks": str(tasks_at_once(settings.get))}
 
 
 def tasks_at_once(setting: Callable[[str], str | None]) -> int:
@@ -52,6 +35,9 @@ def tasks_at_once(setting: Callable[[str], str | None]) -> int:
     if local:
         cores = os.cpu_count() or 1 if local[1] == "*" else int(local[1] or 1)
         return max(1, cores // cpus)
+    cluster = LOCAL_CLUSTER.fullmatch(setting("spark.master") or "")
+    if cluster:
+        return max(1, int(cluster[1]) * (int(cluster[2]) // cpus))
     dynamic = setting("spark.dynamicAllocation.enabled") == "true"
     executors = setting("spark.dynamicAllocation.maxExecutors" if dynamic else "spark.executor.instances")
     executor_cores = setting("spark.executor.cores")

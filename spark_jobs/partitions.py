@@ -26,7 +26,7 @@ from lanes.errors import ConfigurationError
 
 from .failures import WriteFailedError
 from .options import SOURCE
-from .parallelism import tasks_of_executor, with_tasks
+from .parallelism import tasks_at_once, tasks_of_executor
 from .plan import WritePlan, part_of_stream
 from .rows.plain import PlainRows
 from .sending.record import RowCounts
@@ -84,8 +84,11 @@ class PartitionWriter:
             return cls(WritePlan.make(options, schema, purpose=purpose), schema)
         context = spark.sparkContext
         part = part_of_stream(context.getLocalProperty)
-        plan = WritePlan.make(with_tasks(options, spark), schema, stream=part is not None, purpose=purpose)
-        return cls(replace(plan, executor_tasks=tasks_of_executor(context.getConf().get), part=part), schema)
+        plan = WritePlan.make(options, schema, stream=part is not None, purpose=purpose)
+        setting = context.getConf().get
+        shares = plan.options.max_send_rate is not None or plan.options.max_backlog is not None
+        tasks = tasks_at_once(setting) if shares else None
+        return cls(replace(plan, tasks=tasks, executor_tasks=tasks_of_executor(setting), part=part), schema)
 
     def __enter__(self) -> Self:
         """Begin: the plan has begun the session."""

@@ -70,6 +70,7 @@ class WritePlan:
         session: Name of this execution in the manifest; None without a manifest.
         earlier: Whether the run has earlier sessions.
         name: Unique name of this execution, for what its tasks share on an executor.
+        tasks: Number of tasks that run at once; None to look it up in a task.
         executor_tasks: Number of tasks that an executor runs at once; None to look it up in a task.
         claim: The right of this execution to send the rows of its run; None without a manifest, and for a stream.
         contents: Counts of the table, for the summary.
@@ -85,6 +86,7 @@ class WritePlan:
     earlier: bool = False
     claim: Claim | None = None
     name: str = field(default_factory=lambda: uuid.uuid4().hex)
+    tasks: int | None = None
     executor_tasks: int | None = None
     contents: Mapping[str, object] = field(default_factory=dict)
     part: str | None = None
@@ -276,7 +278,7 @@ class WritePlan:
             calls=calls,
             pace=self._pace(clients, context.getLocalProperty, record),
             record=record,
-            windows=WindowSettings(ordered=options.ordering == "group", concurrency=options.concurrency),
+            windows=WindowSettings(ordered=options.ordering == "group"),
             report=TaskReport(context.partitionId()),
             quarantine=options.on_error == "quarantine",
             is_sealed=self.members is not None,
@@ -299,7 +301,7 @@ class WritePlan:
         options = self.options
         if options.max_send_rate is None and options.max_backlog is None:
             return SendPace()
-        tasks = options.max_tasks or tasks_at_once(setting)
+        tasks = self.tasks or tasks_at_once(setting)
         together = min(self.executor_tasks or tasks_of_executor(setting) or 1, tasks)
         rates, backlogs = (shared(f"{name}-{self.name}", senders=together) for name in ("rate", "backlog"))
         # The tasks of an executor share its part; a task that shares nothing has its own.

@@ -67,10 +67,8 @@ class LanesDataSource(DataSource):
         orderBy: Columns and fields by which a task sorts the rows of its partition before it sends them, such as
             `data.day, data.seq DESC`; it holds the partition in memory. Keep a group in one partition. Default: the
             order of the partition.
-        concurrency: Maximum calls in flight of each task and lane, 1 to 64. Default: 8.
         maxSendRate: Messages a second of the whole job, shared by the tasks that run at once. Default: no limit.
         maxBacklog: The job pauses while more messages than this wait in the lane. Default: no limit.
-        maxTasks: Number of tasks that share rate and backlog. Default: from Spark's settings.
         runId: Name of the run. A rerun under the same name sends only the missing rows.
         manifestPath: Folder (local, or s3://bucket/folder) where the run records the ids it has sent; requires runId.
             All tasks must share a local folder.

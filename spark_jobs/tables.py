@@ -75,6 +75,12 @@ def read_table(spark: SparkSession, options: argparse.Namespace) -> DataFrame:
     return _load(spark, options.table, options)
 
 
+def has_files(table: DataFrame) -> bool:
+    """Whether the rows of a table are read from files as they are, which are known by row then."""
+    plan: Any = table._jdf.queryExecution().analyzed()  # noqa: SLF001 - there is no public way to ask
+    return bool(plan.getClass().getSimpleName() == "LogicalRelation")
+
+
 def is_json(options: argparse.Namespace) -> bool:
     """Whether the job sends lines of JSON."""
     return options.format.lower() in JSON

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from lanes.aws.queues.batch_calls import open_calls
 
+from .sending.window import CONCURRENCY
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -56,11 +58,11 @@ def worker_calls(
         deployment: The lanes.
         clock: Monotonic seconds.
     """
-    used_for = (options.region, options.endpoint_url, options.concurrency, deployment)
+    used_for = (options.region, options.endpoint_url, deployment)
     found = _take(used_for, clock())
     if found is None:
         clients = options.clients()
-        calls = open_calls(clients, concurrency=options.concurrency, deployment=deployment)
+        calls = open_calls(clients, concurrency=CONCURRENCY, deployment=deployment)
         found = WorkerCalls(clients=clients, calls=calls, used_for=used_for, made_at=clock())
     try:
         yield found

@@ -6,6 +6,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
 from itertools import islice
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from ..sending.record import Record
@@ -152,7 +153,16 @@ def read_ids(storage: Storage, names: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _set_aside(position: int, row: Row, reason: str) -> dict[str, Any]:
-    return {"position": position, "reason": reason, "row": row}
+    return {"position": position, "reason": reason, "row": _in_json(row)}
+
+
+def _in_json(value: Any) -> Any:
+    """Write numbers that JSON lacks, such as NaN, as text."""
+    if isinstance(value, dict):
+        return {name: _in_json(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return list(map(_in_json, value))
+    return str(value) if isinstance(value, float) and not isfinite(value) else value
 
 
 def _as_text(value: object) -> str:

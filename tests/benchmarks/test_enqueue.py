@@ -22,6 +22,7 @@ def test_the_last_line_has_the_figures():
     assert figures["ratio_to_boto3_batch"] > 2
     assert figures["ratio_to_tutorial_loop"] > 15
     assert figures["worker_peak_mb"] < 200
-    assert figures["throttled_ratio_to_boto3_8_threads"] > 0.9
+    assert figures["throttled"]["ratio"] > 0.9
+    assert figures["at_10_ms"]["ratio"] > 1.5
     small, large = figures["worker_peak_mb_by_rows"].values()
     assert large < small + 20

@@ -149,7 +149,6 @@ def test_overwriting_is_refused(spark, lanes):
         ({"onError": "quarantine"}, "which needs manifestPath"),
         ({"onError": "ignore"}, "one of fail, quarantine is needed"),
         ({"ordering": "total"}, "one of group, none is needed"),
-        ({"concurrency": "65"}, "option concurrency is '65'"),
         ({"maxBacklog": "0"}, "option maxBacklog is '0'"),
         ({"runId": "../up", "manifestPath": "x"}, "option runId is '../up'"),
         ({"runId": "r", "manifestPath": "hdfs://x/y"}, "option manifestPath is 'hdfs://x/y'"),

@@ -171,7 +171,7 @@ def test_after_the_driver_was_killed_a_rerun_sends_what_is_missing(start, lanes,
 @needs_proc
 def test_after_an_executor_was_killed_each_row_is_in_the_queue_once(start, lanes, tmp_path):
     """Its tasks run again in another executor; SQS drops the messages that were sent and not yet recorded."""
-    job = start(lanes, "--master", "local-cluster[2,1,1024]", "--max-send-rate", "30", "--max-tasks", "2")
+    job = start(lanes, "--master", "local-cluster[2,1,1024]", "--max-send-rate", "30")
     wait_until(lambda: lanes.waiting() > 30, job)
     executors = executors_of(job.pid)
     os.kill(executors[0], signal.SIGKILL)

@@ -49,7 +49,7 @@ def test_a_job_holds_back_while_enough_waits(spark, lanes):
     consumer = threading.Thread(target=consume)
     consumer.start()
     try:
-        lanes.write(numbered(spark, 60), maxBacklog="30", maxTasks="2")
+        lanes.write(numbered(spark, 60), maxBacklog="30")
     finally:
         ended.set()
         consumer.join()

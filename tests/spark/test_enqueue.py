@@ -1,4 +1,4 @@
-"""The job for any table: its input, its messages, its dry run."""
+"""The job for any table: its input, its messages, its check."""
 
 import csv
 import json
@@ -79,12 +79,12 @@ def test_a_group_arrives_in_the_order_that_is_named(do, lanes, tmp_path):
 
 
 def test_without_an_order_the_summary_says_that_a_group_has_none(do, tmp_path):
-    """Also in a dry run."""
+    """Also in a check."""
     asked = ["--table", table(tmp_path), "--group-by", "tier"]
 
-    assert do(*asked)["order"] == do(*asked, "--dry-run")["order"]
-    assert do(*asked, "--dry-run")["order"].startswith("none; a table of several files has no order")
-    assert "order" not in do(*asked, "--ordering", "none", "--dry-run")
+    assert do(*asked)["order"] == do(*asked, "--check")["order"]
+    assert do(*asked, "--check")["order"].startswith("none; a table of several files has no order")
+    assert "order" not in do(*asked, "--ordering", "none", "--check")
 
 
 def test_csv_is_text_unless_a_schema_is_named(do, lanes, tmp_path):
@@ -253,22 +253,42 @@ def test_the_name_of_a_run_belongs_to_one_kind_selection_and_table(do, lanes, tm
     assert (json.loads(said)["before"]["rows"], json.loads(said)["now"]["rows"]) == (30, 31)
 
 
-def test_a_dry_run_makes_each_message_and_names_those_that_cannot_be_sent(do, lanes, tmp_path):
+def test_a_check_makes_each_message_and_names_those_that_cannot_be_sent(do, lanes, tmp_path):
     """NaN is a value of Spark and not of JSON."""
     found = do(
-        *["--table", table(tmp_path), "--dry-run", "--id", "customer"],
+        *["--table", table(tmp_path), "--check", "--id", "customer"],
         *["--select", "if(spent = 7, CAST('NaN' AS DOUBLE), spent) AS n"],
     )
 
     assert (found["refused"], lanes.waiting()) == (1, 0)
-    assert found["refused_rows"][0]["id"] == "c-7"
-    assert "its data cannot be written as JSON" in found["refused_rows"][0]["reason"]
+    ((first,),) = [cause["first"] for cause in found["causes"]]
+    assert (first["id"], first["place"].rpartition("/")[2]) == ("c-7", "customers.parquet, row 8")
+    assert first["row"] == "{'n': nan}"
+    assert "its data cannot be written as JSON" in first["reason"]
 
 
-def test_a_dry_run_sends_nothing_and_says_what_would_be_sent(do, lanes, tmp_path):
+def test_a_check_names_the_first_ten_of_each_cause(do, lanes, tmp_path):
+    """With the file and the line of each; no row is sent before the last one is known."""
+    lines = [json.dumps({"id": f"a-{number}"}) for number in range(40)]
+    lines[5] = json.dumps({"id": "large", "text": "x" * 1_100_000})
+    lines[7:31] = [f"no JSON {number}" for number in range(24)]
+    file = tmp_path / "rows.json"
+    file.write_text("\n".join(lines))
+
+    found = do("--table", str(file), "--format", "json", "--id", "id", "--check")
+
+    assert (found["rows"], found["refused"], lanes.waiting()) == (40, 25, 0)
+    assert [(cause["rows"], len(cause["first"])) for cause in found["causes"]] == [(24, 10), (1, 1)]
+    assert [row["place"].rpartition("/")[2] for row in found["causes"][0]["first"]] == [
+        f"rows.json, line {number}" for number in range(8, 18)
+    ]
+    assert "line 6" in found["causes"][1]["first"][0]["place"]
+
+
+def test_a_check_sends_nothing_and_says_what_would_be_sent(do, lanes, tmp_path):
     """Rows, counts by group, the largest messages, and messages that SQS would refuse."""
     found = do(
-        *["--table", table(tmp_path), "--dry-run"],
+        *["--table", table(tmp_path), "--check"],
         *["--select", "customer, repeat('x', CASE WHEN spent = 7 THEN 1100000 ELSE spent END) AS text"],
         *["--id", "spent % 29"],
         *["--group-by", "CASE WHEN spent < 20 THEN 'small' ELSE 'large' END"],
@@ -485,7 +505,7 @@ def test_settings_under_spark_submit_come_too_late(monkeypatch, capsys):
     """They would have no effect."""
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
 
-    assert main(["--table", "x", "--kind", "a.kind", "--jars", "a.jar", "--dry-run"]) == 1
+    assert main(["--table", "x", "--kind", "a.kind", "--jars", "a.jar", "--check"]) == 1
     assert "give them to spark-submit, before its program" in capsys.readouterr().err
 
 

@@ -3,6 +3,7 @@
 import json
 import sqlite3
 from datetime import UTC, datetime
+from math import nan
 
 import pytest
 
@@ -141,17 +142,17 @@ def test_a_file_counts_its_messages_by_lane(storage, tmp_path):
 
 
 def test_rows_put_aside_are_lines_with_their_reason(storage, tmp_path):
-    """Dates and bytes are written in words."""
+    """Dates, bytes and numbers that JSON lacks are written in words."""
     run = session(storage)
     task = run.task(partition=0, attempt=1, first=True)
-    task.quarantined(position=4, row={"id": "x", "on": NOON, "raw": b"\x00"}, reason="too bad")
+    task.quarantined(position=4, row={"id": "x", "on": NOON, "raw": b"\x00", "n": [nan]}, reason="too bad")
     task.flush()
 
     (file,) = (tmp_path / "runs" / "spring" / "quarantine").rglob("*.jsonl")
-    assert json.loads(file.read_text()) == {
+    assert json.loads(file.read_text(), parse_constant=pytest.fail) == {
         "position": 4,
         "reason": "too bad",
-        "row": {"id": "x", "on": "2026-01-02T12:00:00+00:00", "raw": "b'\\x00'"},
+        "row": {"id": "x", "on": "2026-01-02T12:00:00+00:00", "raw": "b'\\x00'", "n": ["nan"]},
     }
     assert run.counts() == (0, 1)
 

@@ -52,18 +52,16 @@ def test_all_problems_are_reported_at_once():
         priority="urgent",
         shards="0",
         maxSendRate="-1",
-        maxTasks="two",
         kind="a kind",
         endpointUrl="x",
     )
 
     text = "\n".join(problems)
-    assert len(problems) == 8
+    assert len(problems) == 7
     assert "unknown option 'stak'; did you mean 'stack'?" in text
     assert "option priority is 'urgent'; a whole number or one of BULK" in text
     assert "option shards is '0'; a whole number from 1 to 120000 is needed" in text
     assert "option maxSendRate is '-1'; a number of messages a second above 0 is needed" in text
-    assert "option maxTasks is 'two'" in text
     assert "option kind: kind is 'a kind'" in text
     assert "option endpointUrl is 'x'" in text
     assert "set exactly one of the options stack and deployment" in text
@@ -80,13 +78,6 @@ def test_stack_and_deployment_exclude_each_other():
 def test_a_rate_is_a_positive_number(rate):
     """An invalid rate is refused and never means no limit."""
     assert len(problems_of(stack="Shop", maxSendRate=rate)) == 1
-
-
-def test_tasks_without_a_rate_are_refused():
-    """The number of tasks has no meaning without a rate to divide."""
-    assert problems_of(stack="Shop", maxTasks="4") == [
-        "option maxTasks divides maxSendRate and maxBacklog, and neither is set"
-    ]
 
 
 def test_a_broken_deployment_names_its_option():

@@ -4,7 +4,7 @@ import pytest
 
 from lanes.errors import ConfigurationError
 from lanes.testing.clock import FakeClock
-from spark_jobs.parallelism import tasks_at_once, tasks_of_executor, with_tasks
+from spark_jobs.parallelism import tasks_at_once, tasks_of_executor
 from spark_jobs.sending.pace import SendPace, Shared, SharedFile
 
 
@@ -78,6 +78,7 @@ def test_chunks_hold_about_half_a_second(rate, chunk):
         ({"spark.master": "local"}, 1),
         ({"spark.master": "local[3]"}, 3),
         ({"spark.master": "local[4, 2]"}, 4),
+        ({"spark.master": "local-cluster[2,3,1024]"}, 6),
         ({"spark.master": "local[4,2]", "spark.task.cpus": "2"}, 2),
         ({"spark.master": "yarn", "spark.executor.instances": "3", "spark.executor.cores": "4"}, 12),
         (
@@ -105,7 +106,7 @@ def test_settings_that_leave_it_open_are_refused():
         "spark.executor.cores": "4",
     }
 
-    with pytest.raises(ConfigurationError, match="maxTasks"):
+    with pytest.raises(ConfigurationError, match=r"spark\.dynamicAllocation\.maxExecutors"):
         tasks_at_once(settings.get)
 
 
@@ -120,20 +121,6 @@ def test_what_a_pause_has_cost_is_not_made_up_for_in_a_burst(schedule):
         pace.keep("MAIN", 10)
 
     assert clock.now == pytest.approx(202.0)
-
-
-def test_jobs_are_told_on_the_driver_how_many_tasks_share():
-    """Unless that is given, or nothing is shared."""
-
-    class Session:
-        class sparkContext:  # noqa: N801 - Spark's own name
-            @staticmethod
-            def getConf():  # noqa: N802 - Spark's own name
-                return {"spark.master": "local[3]"}
-
-    assert with_tasks({"maxSendRate": "9"}, Session) == {"maxSendRate": "9", "maxTasks": "3"}
-    assert with_tasks({"maxSendRate": "9", "maxTasks": "1"}, Session)["maxTasks"] == "1"
-    assert with_tasks({"kind": "a.kind"}, Session) == {"kind": "a.kind"}
 
 
 @pytest.mark.parametrize(
