@@ -319,6 +319,12 @@ class Event(enum.StrEnum):
         "skips the message, which was done in the lane `done_in`: its priority has changed, or two senders share an id",
         ("lane", "message_id", "id", "kind", "done_in"),
     )
+    RATE_NOT_TAKEN = (
+        "rate_not_taken",
+        "",
+        "returns the record: without the table nothing says whether its kind may start",
+        ("lane",),
+    )
     END_NOT_RECORDED = (
         "end_not_recorded",
         "",

@@ -60,10 +60,7 @@ def _engine_columns(lane: Lane, consumer: ConsumerSettings) -> dict[str, Any]:
 
 def _engine(consumer: ConsumerSettings) -> str:
     """Describe the engine and its settings on one line."""
-    if consumer.engine is EngineName.MAPPINGS:
-        return "engine: mappings"
     rates = {"max_rate": consumer.max_rate, **consumer.max_rates}
     limits = [f"{name} {format_rate(rate)}" for name, rate in rates.items() if rate is not None]
-    return ", ".join(
-        [f"engine: pull, policy {consumer.policy}, linger {format_duration(consumer.linger)}", *limits]
-    )
+    engine = f"engine: pull, policy {consumer.policy}, linger {format_duration(consumer.linger)}"
+    return ", ".join(["engine: mappings" if consumer.engine is EngineName.MAPPINGS else engine, *limits])

@@ -22,7 +22,7 @@ from lanes.config.table import SECOND, ConfigTable, format_duration
 if TYPE_CHECKING:
     from lanes.config.table import Reader
 
-PULL_KEYS = ("linger", "policy", "max_rate", "max_rates")
+PULL_KEYS = ("linger", "policy", "max_rate")
 
 # AWS: a function runs for at most 15 minutes (lambda/latest/dg/gettingstarted-limits).
 LONGEST_FUNCTION = timedelta(minutes=15)

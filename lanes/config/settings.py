@@ -134,7 +134,8 @@ class ConsumerSettings:
         linger: how long a slot waits for messages before it leaves empty lanes.
         policy: the choice of the lane that is served next.
         max_rate: records a second that all slots start together; by default no limit.
-        max_rates: the same for the kinds of a pattern together, by the first pattern that matches.
+        max_rates: records a second of a kind, or of the kinds of a pattern together, that all slots of either engine
+            start; the first pattern that matches decides.
     """
 
     # The usual need of a fragile resource, which AWS's advice of five or more rules out

@@ -212,6 +212,9 @@ class Ledger(Protocol):
     def effect_done_at(self, effect_id: str) -> float:
         """Return when an effect was done last, in epoch seconds; 0 if that is not known."""
 
+    def swap_rate(self, pattern: str, known: str, new: str) -> str | None:
+        """Replace the state of a rate, empty for none, if it is the known one; else return the one that is stored."""
+
     def release_effect(self, effect_id: str, *, owner: str) -> None:
         """Give the claim back after an attempt that failed or yielded."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import random as randomness
 import time
 import uuid
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from lanes.consumer.engines.slot import SlotServices
     from lanes.consumer.handlers import Handlers
     from lanes.consumer.interceptors import Interceptor
+    from lanes.consumer.interceptors.kind_rate import KindRates
     from lanes.consumer.telemetry import Telemetry
     from lanes.message import Message
     from lanes.overrides import Overrides
@@ -117,13 +119,14 @@ class Runtime:
             breakers=breakers,
             monotonic=self.monotonic,
         )
-        interceptors = self._interceptors(settlement, peers, environment)
-        corridor = Corridor(interceptors=interceptors, attempts=attempts, settlement=settlement)
         reserve = Reserve(share=config.consumer.reserve, clock=clock, monotonic=self.monotonic)
+        rates = self._kind_rates(settlement, reserve)
+        interceptors = self._interceptors(settlement, peers, rates, environment)
+        corridor = Corridor(interceptors=interceptors, attempts=attempts, settlement=settlement)
         if config.consumer.engine is EngineName.PULL:
             from lanes.consumer.engines.starters import Starters
 
-            services = self._slot_services(corridor, reserve, peers)
+            services = self._slot_services(corridor, reserve, peers, rates)
             return Starters(deployment=self.deployment, services=services, monotonic=self.monotonic)
         turns = self._turn_services(settlement, reserve, peers)
         return MappedEngine(
@@ -153,7 +156,9 @@ class Runtime:
         lane, once = self.deployment.config.lane_for(message.priority or 0), message.message_deduplication_id
         self.queues.forward(lane.name, own, body=message.to_body(), deduplication_id=once)
 
-    def _slot_services(self, corridor: Corridor, reserve: Reserve, peers: Peers) -> SlotServices:
+    def _slot_services(
+        self, corridor: Corridor, reserve: Reserve, peers: Peers, rates: KindRates | None
+    ) -> SlotServices:
         from lanes.consumer.engines.looks import Looking, Paused
         from lanes.consumer.engines.order import Strict, Weighted
         from lanes.consumer.engines.pace import Pace
@@ -179,6 +184,7 @@ class Runtime:
             policy=Weighted() if consumer.policy is PolicyName.WEIGHTED else Strict(config),
             reserve=reserve,
             rate=self._rate(consumer.max_rate) if consumer.max_rate else None,
+            next_rated=rates.next_return if rates else lambda: math.inf,
             bell=self.bell,
             sleep=self.sleep,
         )
@@ -216,7 +222,16 @@ class Runtime:
         has_share = any(lane.tenant_share is not None for lane in config.lanes)
         return has_share and config.consumer.reserved_concurrency > 1
 
-    def _interceptors(self, settlement: Settlement, peers: Peers, environment: str) -> list[Interceptor]:
+    def _kind_rates(self, settlement: Settlement, reserve: Reserve) -> KindRates | None:
+        if not (rates := self.deployment.config.consumer.max_rates):
+            return None
+        from lanes.consumer.interceptors.kind_rate import KindRates
+
+        return KindRates(rates, ledger=self.ledger, settlement=settlement, reserve=reserve)
+
+    def _interceptors(
+        self, settlement: Settlement, peers: Peers, rates: KindRates | None, environment: str
+    ) -> list[Interceptor]:
         """Return the features that are on, in the order in which they judge a record."""
         config, settings = self.deployment.config, self.deployment.config.consumer
         found: list[Interceptor] = []
@@ -226,11 +241,8 @@ class Runtime:
             from lanes.consumer.interceptors.tenant_share import TenantShare
 
             found.append(TenantShare(peers=peers, settlement=settlement))
-        if settings.max_rates:
-            from lanes.consumer.interceptors.kind_rate import KindRate
-
-            rates = {kind: self._rate(rate) for kind, rate in settings.max_rates.items()}
-            found.append(KindRate(rates=rates, sleep=self.sleep))
+        if rates is not None:
+            found.append(rates)
         found.append(Overlap(ledger=self.ledger, settlement=settlement))
         # Last, so that a record that returns for its rate has claimed nothing.
         if settings.idempotency:

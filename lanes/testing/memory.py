@@ -160,6 +160,7 @@ class MemoryLedger:
         self._parks: dict[str, list[tuple[float, float, str]]] = defaultdict(list)
         self._numbers = itertools.count()
         self.effects: dict[str, MemoryEffect] = {}
+        self.rates: dict[str, str] = {}
 
     def read(self, lane: str, message_ids: Sequence[str]) -> Mapping[str, Entry]:
         """Return the existing entries."""
@@ -258,6 +259,14 @@ class MemoryLedger:
         """Return when an effect was done last."""
         with self.calls.make("GetItem"):
             return self.effects[effect_id].done_at if effect_id in self.effects else 0.0
+
+    def swap_rate(self, pattern: str, known: str, new: str) -> str | None:
+        """Replace the state of a rate."""
+        with self.calls.make("UpdateItem"):
+            if (stored := self.rates.get(pattern, "")) != known:
+                return stored
+            self.rates[pattern] = new
+            return None
 
     def release_effect(self, effect_id: str, *, owner: str) -> None:
         """Give a claim back."""

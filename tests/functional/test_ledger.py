@@ -259,6 +259,15 @@ def finish(ledger, owner="one", now=NOW, keep=100, effect_id="e"):
     ledger.finish_effect(effect_id, owner=owner, lane="MAIN", now=now, keep_until=now + keep)
 
 
+def test_the_state_of_a_rate_is_replaced_by_one_who_knows_it(ledger):
+    """Of two slots that take the same time, one gets it, and the other learns the state."""
+    assert ledger.swap_rate("mail*", "", "1.000") is None
+    assert ledger.swap_rate("mail*", "", "1.000") == "1.000"
+    assert ledger.swap_rate("mail*", "1.000", "2.000;0:3.000") is None
+    assert ledger.swap_rate("mail*", "1.000", "2.500") == "2.000;0:3.000"
+    assert ledger.swap_rate("other", "", "9.000") is None
+
+
 def test_an_effect_begins_once_for_each_owner(ledger):
     """The client repeats a call with a lost answer; another message waits."""
     assert begin(ledger) is Effect.BEGUN

@@ -188,7 +188,6 @@ def _weighted(weight, *, engine="pull", policy="weighted"):
         ),
         ({"consumer": {"policy": "strict"}}, 'policy takes effect with engine = "pull" only'),
         ({"consumer": {"max_rate": 1}}, 'max_rate takes effect with engine = "pull" only'),
-        ({"consumer": {"max_rates": {"a": 1}}}, 'max_rates takes effect with engine = "pull" only'),
         (
             {"consumer": {"on_exhausted": {"a": "hold"}}},
             "consumer.on_exhausted: a is the string 'hold'; must be one of dead_letter, block",

@@ -5,6 +5,7 @@ Items, by their partition key `pk`:
 
 - `message#LANE#ID`: an `Entry`; parked ones are in the sparse index `parked` by `parked_lane` and `parked_until`.
 - `effect#SOURCE#KIND#ID`: an effect that runs or was done.
+- `rate#PATTERN`: the state of a rate of kinds.
 - `slots`: the slot table, one attribute for each environment and each lane with parked records.
 
 Entries and effects expire by `expires_at`; the slot table stays. AWS: time to live deletes within days, so readers
@@ -206,6 +207,24 @@ class DynamoDBLedger:
     def effect_done_at(self, effect_id: str) -> float:
         """Read when an effect was done last."""
         return number_in(self._effect(effect_id), "done_at")
+
+    def swap_rate(self, pattern: str, known: str, new: str) -> str | None:
+        """Replace the state of a rate if it is the known one; else return the one that is stored."""
+        key, stored = {"pk": {"S": f"rate#{pattern}"}}, {":known": {"S": known}} if known else {}
+        condition = "rate_times = :known" if known else "attribute_not_exists(pk)"
+        expires_at = int(self._clock()) + KEPT_SECONDS
+        with suppress_failed_condition(), aws_errors("UpdateItem"):
+            self._client.update_item(
+                TableName=self._table,
+                Key=key,
+                UpdateExpression="SET rate_times = :new, expires_at = :expires",
+                ConditionExpression=condition,
+                ExpressionAttributeValues={":new": {"S": new}, ":expires": {"N": str(expires_at)}, **stored},
+            )
+            return None
+        with aws_errors("GetItem"):
+            answer = self._client.get_item(TableName=self._table, Key=key, ConsistentRead=True)
+        return text_in(answer.get("Item", {}), "rate_times")
 
     def release_effect(self, effect_id: str, *, owner: str) -> None:
         """Give a claim back, if it is still ours and nothing was done."""

@@ -7,7 +7,7 @@ import math
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from lanes.bell import MARGIN
+from lanes.bell import MARGIN, RETURN_EVERY
 from lanes.config.settings import LARGEST_BATCH
 from lanes.consumer.records import WHOLE_INVOCATION
 
@@ -277,18 +277,25 @@ class Stay:
         rung: seconds from its start for which messages may come for which SQS drops the rings; None if that is over.
         patrol: seconds of one look without a ring; None if one was enough.
         linger: seconds after each of its looks at messages.
-
+        next_rated: returns until when to wait for the next record that this environment returned for its rate.
 
     """
 
     def __init__(
-        self, clock: Callable[[], float], *, rung: float | None, patrol: float | None, linger: float
+        self,
+        clock: Callable[[], float],
+        *,
+        rung: float | None,
+        patrol: float | None,
+        linger: float,
+        next_rated: Callable[[], float],
     ) -> None:
         self._clock = clock
         self._rung = rung
         self._rung_until = clock() + (rung or 0.0)
         self._patrol = patrol
         self._linger = linger
+        self._next_rated = next_rated
         self._returns_at = 0.0
 
     @property
@@ -303,8 +310,15 @@ class Stay:
 
     def until(self, *, has_worked: bool) -> float | None:
         """Return the epoch time until which the slot stays from now on; None if it leaves at once."""
-        now = self._clock()
+        now, rated = self._clock(), self.rated_until
         if self._rung is not None or has_worked:
             # Each message of the ring's second is there when this has passed, so no wake-up is lost.
-            return max(now + self._linger, self._rung_until, self._returns_at)
-        return None if self._patrol is None else now + self._patrol
+            return max(now + self._linger, self._rung_until, self._returns_at, rated)
+        return rated or (None if self._patrol is None else now + self._patrol)
+
+    @property
+    def rated_until(self) -> float:
+        """Until when it stays for a record that comes back for its rate; 0 if none does before the next heartbeat."""
+        # It would else start with a heartbeat, which used a quarter of some rates.
+        until = self._next_rated()
+        return until if until - self._clock() <= RETURN_EVERY else 0.0

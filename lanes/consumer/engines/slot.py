@@ -35,6 +35,7 @@ class SlotServices:
     policy: Strict | Weighted
     reserve: Reserve
     rate: Rate | None
+    next_rated: Callable[[], float]
     paused: Paused
     tenants: Tenants | None
     bell: Bell | None
@@ -108,7 +109,7 @@ class Slot:
         )
         # AWS: a short poll may miss messages; a long one asks all servers.
         patrol, linger = POLL if is_patrol else None, consumer.linger.total_seconds()
-        self.stay = Stay(clock, rung=rung, patrol=patrol, linger=linger)
+        self.stay = Stay(clock, rung=rung, patrol=patrol, linger=linger, next_rated=services.next_rated)
         self.looks = looks = Looks(services.looking, seconds_left=time.left, keep_done=settlement.keep_done)
         self.waker = waker = Waker(
             services.bell, slot=number, config=services.config, looking=services.looking
@@ -305,6 +306,8 @@ class Slot:
             if self.looks.poll(lanes):
                 return True
             left = min(left - POLL, until - clock())
+        if lanes and self.time.has_time_for(*lanes, after=POLL) and self.stay.rated_until:
+            return True
         self.has_waited = not self.time.is_over and not self.looks.failed
         return False
 

@@ -144,7 +144,7 @@ class SlotTurn:
             if self._services.tenants is not None:
                 self._services.tenants.end(self._batch, finished=outcomes.finished)
             kept = outcomes.to_settle(self._services.clock())
-            if back := [outcome.delay for _, outcome in kept if outcome.delay]:
+            if back := [one.delay for _, one in kept if one.delay and one.reason is not Reason.RATE]:
                 slot.stay.returns_in(min(back))
         except Exception:  # noqa: BLE001 - finished records stay finished, and kept ones return by themselves
             telemetry = self._services.looking.telemetry

@@ -1,11 +1,8 @@
 """A slot's part of a rate."""
 
-import itertools
 from random import Random
 
-import pytest
-
-from lanes.consumer.engines.order import PROMISED, Rate
+from lanes.consumer.engines.order import Rate
 from lanes.testing.clock import FakeClock
 from tests.support.scenario import Scenario
 
@@ -29,29 +26,8 @@ def test_a_clock_that_is_set_back_costs_no_more_than_a_first_pause():
     clock.now -= 3600
 
     assert rate.wait() <= 1.5
-    assert rate.promise() <= 1.75
     clock.advance(1.5)
     assert rate.wait() == 0
-
-
-def test_each_promise_is_later_than_those_before():
-    """So that returned records do not come back all at once."""
-    clock = FakeClock()
-    rate = rate_of(clock, rate=1.0)
-    clock.advance(100)
-    rate.start()
-
-    promises = [rate.promise() for _ in range(3)]
-
-    assert promises == pytest.approx([1 + PROMISED, 1 + 2 * PROMISED, 1 + 3 * PROMISED])
-
-
-def rated(**consumer):
-    """Return lanes of the pull engine with a rate, to which the slot has saved up one record."""
-    scenario = Scenario({"consumer": consumer}, engine="pull")
-    scenario.warm_up()
-    scenario.world.clock.advance(100)
-    return scenario
 
 
 def test_a_pause_ends_if_the_higher_lanes_are_to_be_asked_without_any_age():
@@ -73,36 +49,6 @@ def test_a_pause_ends_if_the_higher_lanes_are_to_be_asked_without_any_age():
 
     assert scenario.done == ["m0", "m1"]
     assert all(pauses)
-
-
-@pytest.mark.parametrize("rates", [{"work": 2}, {"worker": 50, "wo*": 2, "*": 50}], ids=["name", "pattern"])
-def test_records_of_a_kind_keep_its_rate_within_a_batch(rates):
-    """A pause of up to a second is waited for; the first pattern that matches decides."""
-    scenario = rated(max_rates=rates)
-    for number in range(5):
-        scenario.send("MAIN", f"m{number}", group=f"g{number}")
-
-    scenario.drain()
-
-    moments = [start.at for start in scenario.starts]
-    assert all(later - earlier >= 0.5 for earlier, later in itertools.pairwise(moments[1:]))
-    assert scenario.world.recorder.named("batch_returned") == []
-    scenario.check_kept()
-
-
-def test_a_record_that_comes_too_early_for_its_kind_returns_untouched():
-    """For longer pauses it does not keep the slot, and the return is no attempt."""
-    scenario = rated(max_rates={"work": "6/min"})
-    for number in range(3):
-        scenario.send("MAIN", f"m{number}", group=f"g{number}")
-
-    scenario.drain()
-
-    moments = [start.at for start in scenario.starts]
-    assert all(later - earlier >= 10 for earlier, later in itertools.pairwise(moments[1:]))
-    assert {fields["reason"] for fields in scenario.world.recorder.named("batch_returned")} == {"rate"}
-    assert {start.attempt for start in scenario.starts} == {1}
-    scenario.check_kept()
 
 
 def test_records_done_are_deleted_before_a_higher_lane_is_served_in_a_pause():
