@@ -12,17 +12,7 @@ import json
 import re
 import traceback
 import types
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    ForwardRef,
-    TypeAlias,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import TYPE_CHECKING, Annotated, Any, ForwardRef, TypeAlias, get_args, get_origin, get_type_hints
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -33,7 +23,7 @@ DataReader: TypeAlias = "Callable[[Any], tuple[Any, str]]"
 MOST_PROBLEMS = 10
 """The reason of a dead letter is an attribute of its message, and a long array has many items."""
 HIDDEN = "import its names at the top of the module, not under TYPE_CHECKING"
-_FORMS = (Annotated, Union, types.UnionType, object)
+_FORMS = (Annotated, types.UnionType, object)
 """Forms of types that are classes, in some versions of Python."""
 _VALUE = re.compile(r"(Invalid (?:enum )?value) .*", re.DOTALL)
 

@@ -45,7 +45,10 @@ def data_type(handler: Callable[..., Any], *, takes_several: bool = False) -> An
         TypeError: an annotation can't be evaluated, or the handler takes something else than it gets.
     """
     unknown: list[TypeError] = []
-    for place, parameter in enumerate(signature_of(handler).parameters.values()):
+    parameters = list(signature_of(handler).parameters.values())
+    # A decorator may give other parameters before the message.
+    is_decorated = inspect.unwrap(handler) is not handler
+    for place, parameter in enumerate(parameters if is_decorated else parameters[:1]):
         try:
             annotation = _behind(parameter.annotation, handler)
             item = _behind(_item_of(annotation), handler)
@@ -59,9 +62,8 @@ def data_type(handler: Callable[..., Any], *, takes_several: bool = False) -> An
                 raise TypeError(_wrong_number(handler, parameter.name, takes_several=takes_several))
             wanted = _evaluated(next(iter(get_args(one)), Any), handler)
             return ANY if wanted is Any or isinstance(wanted, TypeVar) else wanted
-        # A decorator may give the first parameter something else, but nothing makes a message of another class.
-        is_first = place == 0 and inspect.unwrap(handler) is handler
-        if _is_message(one) or (is_first and not _fits(annotation, list if takes_several else Message, item)):
+        fits = is_decorated or _fits(annotation, list if takes_several else Message, item)
+        if _is_message(one) or not fits:
             raise TypeError(_wrong_type(handler, parameter.name, one, takes_several=takes_several))
     if unknown:
         # It may be an alias of a message with a type, whose data would arrive without it.

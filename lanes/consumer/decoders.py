@@ -7,6 +7,8 @@ import inspect
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from lanes.consumer.annotations import check_takes
+from lanes.consumer.records import RawRecord
 from lanes.consumer.signals import text_of
 from lanes.errors import DuplicateHandlerError, MessageDecodeError
 from lanes.message import Message
@@ -15,7 +17,7 @@ from lanes.source import program_source
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lanes.consumer.records import Batch, RawRecord
+    from lanes.consumer.records import Batch
 
     Decoder = Callable[[RawRecord], "Decoded | None"]
 
@@ -88,6 +90,7 @@ class Decoders:
         ):
             name = getattr(function, "__qualname__", repr(function))
             raise TypeError(f"{name} is not a decoder. Use a plain function that returns a Decoded")
+        check_takes(function, RawRecord)
         if lane in self._by_lane:
             raise DuplicateHandlerError(kind="raw bodies" if lane is None else f"raw bodies of {lane}")
         self._by_lane[lane] = function

@@ -43,12 +43,12 @@ def test_an_order_has_a_receipt_printed(orders):
 def test_a_refund_has_a_type(orders):
     """Assertions compare the data as it was sent; only the handler sees a `Refund`."""
     orders.producer.send("refund.requested", {"order": 7, "amount": 2.5})
-    orders.producer.send("refund.requested", {"amount": "all"})
+    orders.producer.send("refund.requested", {"order": 7, "amount": "all"})
     orders.run_until_idle()
 
     orders.assert_handled("refund.requested", order=7)
     assert handler.PAID_BACK == {7: 2.5}
-    orders.assert_dead_lettered("refund.requested", reason="data.amount must be a number, not a string")
+    orders.assert_dead_lettered("refund.requested", reason="data.amount: Expected `float`, got `str`")
 
 
 def test_a_payment_is_retried_until_the_bank_is_free(orders, lanes_clock, monkeypatch):

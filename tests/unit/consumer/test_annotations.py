@@ -170,16 +170,17 @@ def test_a_batch_handler_takes_lists_of_messages(annotation):
     Consumer().batch_handler("order.placed")(handler)
 
 
-def test_a_raw_handler_that_takes_a_message_is_refused():
+@pytest.mark.parametrize("register", [Consumer.raw_handler, lambda consumer, take: consumer.decoder()(take)])
+def test_a_raw_handler_or_a_decoder_that_takes_a_message_is_refused(register):
     """It gets the record; a name that only a type checker knows is not asked."""
 
     def of_messages(message: Message) -> None: ...
     def of_records(record: RawRecord) -> None: ...
 
     with pytest.raises(TypeError, match="takes Message and gets a RawRecord; annotate message as RawRecord"):
-        Consumer().raw_handler(of_messages)
-    Consumer().raw_handler(of_records)
-    Consumer().raw_handler(made("def take(record: Hidden): ...")["take"])
+        register(Consumer(), of_messages)
+    register(Consumer(), of_records)
+    register(Consumer(), made("def take(record: Hidden): ...")["take"])
 
 
 def test_the_message_may_follow_what_a_decorator_gives():
