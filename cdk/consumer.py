@@ -36,6 +36,7 @@ from .parameter import deployment_document
 from .queues.bell import Bell
 from .queues.lane_queue import LaneQueue
 from .queues.lane_queues import LaneQueues
+from .rights import FixedRole
 from .schedules import Schedules
 from .tables.ledger import Ledger
 from .tables.outbox import OutboxTable
@@ -121,7 +122,7 @@ class PriorityConsumer(Construct):
             outbox=outbox,
             scheduler=None if schedules is None else schedules.scheduler,
         )
-        self.function, self.live, self.log_group = add_function(
+        self.function, self.live, self.log_group, self._grantee = add_function(
             self,
             "Function",
             description="Handles the messages of all priority lanes, the most urgent first",
@@ -146,11 +147,11 @@ class PriorityConsumer(Construct):
             recursive_loop=lambda_.RecursiveLoop.ALLOW,
             props=function_props,
         )
-        ledger.grant_keep(self.function)
+        ledger.grant_keep(self._grantee)
         for queue in queues.lanes:
             self._grant_lane(queue)
         if schedules is not None:
-            schedules.grant_send_later(self.function)
+            schedules.grant_send_later(self._grantee)
         self.mappings = (
             {queue.lane.name: self._map_lane(queue) for queue in queues.lanes}
             if queues.bell is None
@@ -159,6 +160,8 @@ class PriorityConsumer(Construct):
         self.node.add_validation(
             ForeignMappings(self.function, self.live, own=list(self.mappings.values()), advice=FOREIGN)
         )
+        if isinstance(self._grantee, FixedRole):
+            self._grantee.report(self)
         self._add_interrupted()
         self._add_notes(queues.config)
 
@@ -215,10 +218,10 @@ class PriorityConsumer(Construct):
         )
 
     def _grant_lane(self, queue: LaneQueue) -> None:
-        queue.grant_consume(self.function)
-        queue.grant_dead_letter(self.function)
+        queue.grant_consume(self._grantee)
+        queue.grant_dead_letter(self._grantee)
         # The consumer sends a message on to another lane when an operator changes its priority.
-        queue.grant_send(self.function)
+        queue.grant_send(self._grantee)
 
     def _map_lane(self, queue: LaneQueue) -> lambda_.EventSourceMapping:
         return self._add_mapping(
@@ -229,7 +232,7 @@ class PriorityConsumer(Construct):
         )
 
     def _map_bell(self, queue: Bell, *, slots: int) -> lambda_.EventSourceMapping:
-        queue.grant_answer(self.function)
+        queue.grant_answer(self._grantee)
         return self._add_mapping(
             "bellMapping", queue.queue, batch_size=1, max_concurrency=bell.maximum_concurrency(slots)
         )

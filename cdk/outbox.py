@@ -36,6 +36,7 @@ from .function.lambda_function import (
 from .parameter import deployment_document
 from .queues.lane_queue import add_failure_queue
 from .queues.lane_queues import LaneQueues
+from .rights import FixedRole
 from .tables.ledger import Ledger
 from .tables.outbox import OutboxTable
 
@@ -117,7 +118,7 @@ class Outbox(Construct):
         )
         self.failures = add_failure_queue(self, "Failures", removal_policy)
         document = deployment_document(queues=queues, ledger=ledger, outbox=self.table)
-        self.function, self.live, self.log_group = add_function(
+        self.function, self.live, self.log_group, self._grantee = add_function(
             self,
             "Relay",
             description="Sends the entries of the outbox to their lanes, the most urgent first",
@@ -129,11 +130,14 @@ class Outbox(Construct):
             without_dead_letter_queue="Only its schedule invokes it asynchronously, and does so again a minute later",
             props=function_props,
         )
-        self.table.grant_relay(self.function)
-        queues.grant_send(self.function)
+        self.table.grant_relay(self._grantee)
+        queues.grant_send(self._grantee)
         for lane in queues.lanes:
-            lane.queue.grant(self.function, "sqs:GetQueueAttributes")
+            lane.grant_count(self._grantee)
         self.mapping = self._add_mapping()
+        if isinstance(self._grantee, FixedRole):
+            self.failures.grant(self._grantee, "sqs:SendMessage")
+            self._grantee.report(self)
         self._add_schedule()
         self.rules = tuple(outbox_rules(self, oldest_age=oldest_age))
         added = add_alarms(self, self.rules, actions=actions or {}, runbook=runbook)
@@ -170,7 +174,7 @@ class Outbox(Construct):
         )
 
     def _add_mapping(self) -> lambda_.EventSourceMapping:
-        self.table.grant_stream(self.function)
+        self.table.grant_stream(self._grantee)
         return lambda_.EventSourceMapping(
             self,
             "Mapping",

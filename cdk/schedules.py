@@ -6,7 +6,7 @@ from typing import cast
 from aws_cdk import RemovalPolicy, Resource, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_scheduler as scheduler
-from constructs import Construct
+from constructs import Construct, IConstruct
 
 from lanes.config import Schedule
 from lanes.errors import ConfigurationError
@@ -23,6 +23,7 @@ from lanes.scheduled import (
 from .findings import acknowledge_wildcard
 from .queues.lane_queue import add_failure_queue
 from .queues.lane_queues import LaneQueues
+from .rights import allow
 
 SCHEDULER = "scheduler.amazonaws.com"
 
@@ -85,22 +86,21 @@ class Schedules(Construct):
     def grant_send_later(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` add messages for later, list them, cancel them, and nothing else."""
         messages = self._arn("schedule", f"{LATER}*")
-        grant = iam.Grant.add_to_principal(
-            grantee=grantee,
-            actions=["scheduler:CreateSchedule", "scheduler:GetSchedule", "scheduler:DeleteSchedule"],
-            resource_arns=[messages],
-        )
+        actions = ("CreateSchedule", "GetSchedule", "DeleteSchedule")
+        grant = allow(grantee, [f"scheduler:{action}" for action in actions], [messages])
         # Another account, or a role that is only imported, has no policy here.
-        if isinstance(principal := grantee.grant_principal, Construct):
+        if hasattr(principal := grantee.grant_principal, "node"):
             acknowledge_wildcard(
-                principal, messages, "The name of a message for later comes from its identity"
+                cast("IConstruct", principal),
+                messages,
+                "The name of a message for later comes from its identity",
             )
         # AWS: who creates a schedule passes its role on (Scheduler User Guide, "Identity-based policies").
         return grant.combine(
-            iam.Grant.add_to_principal(
-                grantee=grantee,
-                actions=["iam:PassRole"],
-                resource_arns=[self.role.role_arn],
+            allow(
+                grantee,
+                ["iam:PassRole"],
+                [self.role.role_arn],
                 conditions={"StringEquals": {"iam:PassedToService": SCHEDULER}},
             )
         )

@@ -12,6 +12,7 @@ from constructs import Construct
 
 from ..findings import acknowledge_wildcard
 from ..queues.lane_queue import LaneQueue
+from ..rights import allow
 
 # A Spark session with a catalog looks for these two when it starts (org.apache.spark.sql.internal.SharedState).
 LOOKED_UP = ("default", "global_temp")
@@ -106,7 +107,7 @@ def add_job_role(
     )
     for lane in lanes:
         lane.grant_send(role)
-        lane.queue.grant(role, "sqs:GetQueueAttributes")
+        lane.grant_count(role)
     readable = [asset.bucket.arn_for_objects(asset.s3_object_key) for asset in packages]
     readable += [bucket.arn_for_objects("*") for bucket in inputs]
     written = [files.arn_for_objects("runs/*"), files.arn_for_objects("logs/*")]
@@ -116,15 +117,13 @@ def add_job_role(
         (["s3:PutObject"], written),
         (["s3:ListBucket"], listed),
     ):
-        iam.Grant.add_to_principal(grantee=role, actions=actions, resource_arns=resources)
+        allow(role, actions, resources)
     for bucket in inputs:
         if bucket.encryption_key is not None:
             bucket.encryption_key.grant_decrypt(role)
     wide = [*written, *(bucket.arn_for_objects("*") for bucket in inputs)]
     if catalog is not None:
-        iam.Grant.add_to_principal(
-            grantee=role, actions=[*catalog.actions], resource_arns=[*catalog.resources]
-        )
+        allow(role, catalog.actions, catalog.resources)
         wide += [arn for arn in catalog.resources if arn.endswith("*")]
     for arn in wide:
         acknowledge_wildcard(
@@ -164,17 +163,15 @@ def grant_start(
         (["s3:ListBucket"], [files.bucket_arn]),
         (["s3:GetObject"], runs_and_logs),
     ):
-        grant = grant.combine(
-            iam.Grant.add_to_principal(grantee=grantee, actions=actions, resource_arns=resources)
-        )
+        grant = grant.combine(allow(grantee, actions, resources))
     return grant
 
 
 def grant_pass_role(grantee: iam.IGrantable, job_role: iam.IRole) -> iam.Grant:
     """Let ``grantee`` pass the role of jobs to EMR Serverless, and to no other service."""
-    return iam.Grant.add_to_principal(
-        grantee=grantee,
-        actions=["iam:PassRole"],
-        resource_arns=[job_role.role_arn],
+    return allow(
+        grantee,
+        ["iam:PassRole"],
+        [job_role.role_arn],
         conditions={"StringEquals": {"iam:PassedToService": SERVICE}},
     )

@@ -19,6 +19,7 @@ from lanes.config import deployment
 from lanes.config.table import nearest
 
 from ..findings import acknowledge, reference_from
+from ..rights import FixedRole, allow, role_here
 
 RUNTIME = lambda_.Runtime.PYTHON_3_14
 ARCHITECTURE = lambda_.Architecture.ARM_64
@@ -39,8 +40,8 @@ class FunctionProps(TypedDict, total=False):
         security_groups: By default a new group that may connect to everything.
         layers: Layers with code of yours or of a vendor, none by default.
         tracing: X-Ray's tracing of invocations, off by default.
-        role: A role of your own. The constructs add what the function needs; it must trust Lambda. By default each
-            function has one.
+        role: A role of your own, also of another stack. The constructs add what the function needs; it must trust
+            Lambda. Synthesis prints the rights that one with ``mutable=False`` lacks. By default each function has one.
         handler: Module and function in the code, ``handler.lambda_handler`` by default.
         service: The service name in logs and metrics, the stack's name by default. It separates the figures of two
             consumers in one account.
@@ -80,11 +81,16 @@ def refuse_unknown(construct: type, given: Collection[str], *, known: Collection
 
 
 class DeployedFunction(NamedTuple):
-    """A function, the alias ``live`` on the version of this deployment, and its log group."""
+    """
+    A function, the alias ``live`` on the version of this deployment, its log group, and what takes its rights.
+
+    ``grantee`` is the function, unless its role is one that this app may not change.
+    """
 
     function: lambda_.Function
     live: lambda_.Alias
     log_group: logs.LogGroup
+    grantee: iam.IGrantable
 
 
 def service_of(scope: Construct, props: FunctionProps) -> str:
@@ -152,6 +158,13 @@ def add_function(
         retention=props.get("log_retention", logs.RetentionDays.ONE_MONTH),
         removal_policy=removal_policy,
     )
+    given = props.get("role")
+    # The managed policy of Lambda's default role may write to every log group of the account.
+    role = (
+        iam.Role(scope, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
+        if given is None
+        else role_here(scope, "Role", given)
+    )
     function = lambda_.Function(
         scope,
         construct_id,
@@ -170,18 +183,19 @@ def add_function(
         current_version_options=lambda_.VersionOptions(
             removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
         ),
-        # The managed policy of Lambda's default role may write to every log group of the account.
-        role=props.get("role")
-        or iam.Role(scope, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com")),
+        role=given if isinstance(role, FixedRole) else role,
         vpc=props.get("vpc"),
         vpc_subnets=props.get("vpc_subnets"),
         security_groups=props.get("security_groups"),
         layers=props.get("layers"),
         tracing=props.get("tracing"),
     )
-    log_group.grant_write(function)
+    grantee: iam.IGrantable = role if isinstance(role, FixedRole) else function
+    log_group.grant_write(grantee)
     if "vpc" in props:
-        _grant_network_interfaces(function)
+        _grant_network_interfaces(grantee)
+    if isinstance(role, FixedRole) and props.get("tracing") == lambda_.Tracing.ACTIVE:
+        allow(grantee, ["xray:PutTraceSegments", "xray:PutTelemetryRecords"], ["*"])
     acknowledge(function, "Serverless::Serverless-LambdaDLQ", without_dead_letter_queue)
     if props.get("tracing") in (None, lambda_.Tracing.DISABLED):
         acknowledge(
@@ -194,10 +208,10 @@ def add_function(
         # The CDK lists the role under DependsOn although the function refers to it.
         resource.add_metadata("cfn-lint", {"config": {"ignore_checks": ["W3005"]}})
     live = lambda_.Alias(scope, "Live", alias_name=ALIAS, version=function.current_version)
-    return DeployedFunction(function, live, log_group)
+    return DeployedFunction(function, live, log_group, grantee)
 
 
-def _grant_network_interfaces(function: lambda_.Function) -> None:
+def _grant_network_interfaces(grantee: iam.IGrantable) -> None:
     """
     Let Lambda attach the function to its VPC.
 
@@ -212,9 +226,7 @@ def _grant_network_interfaces(function: lambda_.Function) -> None:
         "AssignPrivateIpAddresses",
         "UnassignPrivateIpAddresses",
     )
-    function.add_to_role_policy(
-        iam.PolicyStatement(actions=[f"ec2:{action}" for action in actions], resources=["*"])
-    )
+    allow(grantee, [f"ec2:{action}" for action in actions], ["*"])
 
 
 def add_queue_mapping(

@@ -116,7 +116,7 @@ def granted(
             )
             raise ConfigurationError([problem], source=source)
     key = queue.encryption_master_key
-    return grant if key is None else grant.combine(key.grant(grantee, *key_actions))
+    return grant if key is None or not key_actions else grant.combine(key.grant(grantee, *key_actions))
 
 
 def resource_of(queue: sqs.IQueue) -> sqs.CfnQueue | None:

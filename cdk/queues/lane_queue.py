@@ -141,6 +141,10 @@ class LaneQueue(Construct):
         ]
         return self._granted(self.queue, grantee, actions, key_actions=RECEIVING)
 
+    def grant_count(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Let ``grantee`` read the counts of this lane."""
+        return self._granted(self.queue, grantee, ["sqs:GetQueueAttributes"], key_actions=())
+
     def grant_dead_letter(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` send to the dead-letter queue of this lane."""
         return self._granted(self.dead_letter_queue, grantee, ["sqs:SendMessage"], key_actions=SENDING)

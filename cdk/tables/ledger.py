@@ -6,6 +6,8 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
+from ..rights import allow
+
 PARKED_INDEX = "parked"
 FOLLOWED = "run#*"
 """The keys of the items of runs, which producers write too."""
@@ -95,25 +97,15 @@ class Ledger(Construct):
             resource="table",
             resource_name=f"{self.table.table_name}/index/{PARKED_INDEX}",
         )
-        reads = iam.Grant.add_to_principal(
-            grantee=grantee,
-            actions=["dynamodb:GetItem", "dynamodb:BatchGetItem"],
-            resource_arns=[self.table.table_arn],
-        )
-        writes = iam.Grant.add_to_principal(
-            grantee=grantee,
-            actions=[
-                "dynamodb:PutItem",
-                "dynamodb:UpdateItem",
-                "dynamodb:DeleteItem",
-                "dynamodb:BatchWriteItem",
-            ],
-            resource_arns=[self.table.table_arn],
+        table = self.table.table_arn
+        reads = allow(grantee, ["dynamodb:GetItem", "dynamodb:BatchGetItem"], [table])
+        writes = allow(
+            grantee,
+            ["dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem", "dynamodb:BatchWriteItem"],
+            [table],
             conditions={"ForAllValues:StringLike": {"dynamodb:LeadingKeys": [*WRITTEN]}},
         )
-        queries = iam.Grant.add_to_principal(
-            grantee=grantee, actions=["dynamodb:Query"], resource_arns=[self.table.table_arn, index_arn]
-        )
+        queries = allow(grantee, ["dynamodb:Query"], [table, index_arn])
         return with_key(reads.combine(writes).combine(queries), grantee, self.table)
 
     def grant_follow(self, grantee: iam.IGrantable) -> iam.Grant:
@@ -127,10 +119,10 @@ class Ledger(Construct):
             The grant, on this table.
 
         """
-        grant = iam.Grant.add_to_principal(
-            grantee=grantee,
-            actions=["dynamodb:GetItem", "dynamodb:UpdateItem"],
-            resource_arns=[self.table.table_arn],
+        grant = allow(
+            grantee,
+            ["dynamodb:GetItem", "dynamodb:UpdateItem"],
+            [self.table.table_arn],
             conditions={"ForAllValues:StringLike": {"dynamodb:LeadingKeys": [FOLLOWED]}},
         )
         return with_key(grant, grantee, self.table)

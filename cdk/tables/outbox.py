@@ -12,6 +12,7 @@ from constructs import Construct
 
 from lanes.outbox.dynamodb.table import GLOBAL_INDEXES, KEY, LOCAL_INDEXES, TTL_ATTRIBUTE
 
+from ..rights import allow
 from .ledger import table_encryption, text_attribute, with_key
 
 
@@ -99,5 +100,4 @@ class OutboxTable(Construct):
         )
 
     def _grant(self, grantee: iam.IGrantable, actions: list[str], resource_arns: list[str]) -> iam.Grant:
-        grant = iam.Grant.add_to_principal(grantee=grantee, actions=actions, resource_arns=resource_arns)
-        return with_key(grant, grantee, self.table)
+        return with_key(allow(grantee, actions, resource_arns), grantee, self.table)
