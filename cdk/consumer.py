@@ -141,10 +141,6 @@ class PriorityConsumer(Construct):
             removal_policy=removal_policy,
             without_dead_letter_queue="Only its mappings invoke it, and they invoke it synchronously",
             reserved_concurrency=settings.reserved_concurrency,
-            # AWS: after 16 hops of messages that handlers send to their own lanes, Lambda would refuse the batch and
-            # SQS would dead-letter it unhandled (Developer Guide, "recursive loop detection"). Handlers often send
-            # on, and the reserved concurrency bounds a loop.
-            recursive_loop=lambda_.RecursiveLoop.ALLOW,
             props=function_props,
         )
         ledger.grant_keep(self._grantee)

@@ -128,7 +128,6 @@ def add_function(
     removal_policy: RemovalPolicy,
     without_dead_letter_queue: str,
     reserved_concurrency: int | None = None,
-    recursive_loop: lambda_.RecursiveLoop | None = None,
     props: FunctionProps,
 ) -> DeployedFunction:
     """
@@ -148,7 +147,6 @@ def add_function(
         removal_policy: Whether to keep or delete the logs with the stack.
         without_dead_letter_queue: Why asynchronous invocations need no dead-letter queue.
         reserved_concurrency: The reserved concurrency, none by default.
-        recursive_loop: How Lambda treats recursive invocations; by default it stops them.
         props: How, where and as whom it runs.
 
     """
@@ -177,7 +175,10 @@ def add_function(
         timeout=Duration.seconds(int(timeout.total_seconds())),
         memory_size=memory_mb,
         reserved_concurrent_executions=reserved_concurrency,
-        recursive_loop=recursive_loop,
+        # AWS: after 16 hops of messages that handlers send on, to their lanes or through the outbox, Lambda would
+        # refuse the invocation, and SQS would dead-letter the batch unhandled (Developer Guide, "recursive loop
+        # detection"). Handlers often send on, and the reserved concurrency of the consumer bounds a loop.
+        recursive_loop=lambda_.RecursiveLoop.ALLOW,
         log_group=log_group,
         # CloudFormation would delete the version before, which still has running invocations.
         current_version_options=lambda_.VersionOptions(

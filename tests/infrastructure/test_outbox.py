@@ -16,6 +16,7 @@ from tests.support.infrastructure import (
     FOREIGN_CODE,
     FUNCTION_FOLDER,
     allowed,
+    foreign_stack,
     lanes_config,
     new_app,
     render,
@@ -62,6 +63,23 @@ def entries_table(template):
         if name.startswith("OutboxEntries")
     ]
     return name, properties
+
+
+def test_messages_that_handlers_send_on_are_no_recursive_loop():
+    """Lambda would stop a batch with messages that passed sixteen handlers, whichever function sent them on."""
+
+    def add(stack, queues, _consumer):
+        ledger = Ledger(stack, "OutboxLedger")
+        code = lambda_.Code.from_inline(FOREIGN_CODE)
+        Outbox(stack, "Outbox", queues=queues, ledger=ledger, code=code, handler="index.lambda_handler")
+
+    template = Template.from_stack(foreign_stack(lanes_config(2), then=add))
+    functions = resources(template, "AWS::Lambda::Function")
+
+    assert {name[:8]: one.get("RecursiveLoop") for name, one in functions.items()} == {
+        "Consumer": "Allow",
+        "OutboxRe": "Allow",
+    }
 
 
 def test_the_table_is_the_one_that_the_store_works_on(foreign_outbox):

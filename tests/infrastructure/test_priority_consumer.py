@@ -100,11 +100,6 @@ def test_the_function_runs_on_arm_and_a_current_python(template):
     template.has_resource_properties(FUNCTION, {"Architectures": ["arm64"], "Runtime": "python3.14"})
 
 
-def test_messages_that_handlers_send_on_are_no_recursive_loop(template):
-    """Lambda would stop a batch with messages that passed sixteen handlers."""
-    template.has_resource_properties(FUNCTION, {"RecursiveLoop": "Allow"})
-
-
 def test_logs_end_after_a_month_in_a_group_of_the_stack(template):
     """The function writes to the group with a retention."""
     ((group, properties),) = resources(template, "AWS::Logs::LogGroup").items()
