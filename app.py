@@ -90,7 +90,7 @@ def compare_with_deployed(stack: PriorityLanesStack) -> None:
     # With --profile the CDK deploys with other credentials than those that this program sees.
     if f"/{os.environ.get('CDK_DEFAULT_ACCOUNT', '')}" not in url:
         return
-    report_unsafe_changes(stack, deployed=deployed.config, config=stack.queues.config)
+    report_unsafe_changes(stack, before=deployed, queues=stack.queues)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The stack of this repository's own app, with all constructs of one set of lanes, and changes unsafe to it."""
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypedDict, Unpack, cast
@@ -13,6 +14,7 @@ from aws_cdk import (
     PermissionsBoundary,
     RemovalPolicy,
     Stack,
+    Token,
 )
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
@@ -23,6 +25,8 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from lanes.config import VISIBILITY_FACTOR, LanesConfig
+from lanes.config.deployment import Deployment
+from lanes.config.deployment import LaneQueues as DeployedQueues
 from lanes.config.table import format_duration
 from lanes.errors import ConfigurationError
 
@@ -33,10 +37,13 @@ from .function.lambda_function import FunctionProps, refuse_unknown
 from .observability import Observability, Severity
 from .outbox import Outbox
 from .parameter import LanesParameter
+from .queues.existing import resource_of
+from .queues.lane_queue import LaneQueue
 from .queues.lane_queues import LaneQueues
 from .schedules import Schedules
 from .tables.ledger import Ledger
 
+LONGEST_NAME = 80
 DESCRIPTION = "Priority lanes: urgent messages first, one function"
 
 
@@ -230,20 +237,30 @@ class PriorityLanesStack(Stack):
             CfnOutput(self, name, value=value)
 
 
-def report_unsafe_changes(stack: Stack, *, deployed: LanesConfig, config: LanesConfig) -> None:
+def report_unsafe_changes(stack: Stack, *, before: Deployment, queues: LaneQueues) -> None:
     """
-    Warn of lanes removed before they are closed and of schedules left behind; refuse a timeout shortened too far.
+    Warn of messages left behind, by lanes, their queues or schedules; refuse a timeout shortened too far.
 
     Args:
         stack: The stack to annotate.
-        deployed: The configuration in the parameter of the deployed stack.
-        config: The configuration to deploy.
+        before: The deployment document in the parameter of the deployed stack.
+        queues: The lanes to deploy.
 
     Raises:
         ConfigurationError: The function timeout is shortened by more than the visibility timeouts bear.
 
     """
     annotations = Annotations.of(stack)
+    deployed, config = before.config, queues.config
+    for lane in config.lanes:
+        replaced = before.queues.get(lane.name)
+        if replaced is not None and _replaces(queues.lane(lane.name), replaced):
+            annotations.add_warning_v2(
+                f"lanes:replaced{lane.name}",
+                f"Lane {lane.name} gets another queue in place of {_name_of(replaced.url)}. That one stays with its "
+                "messages, and no function reads it. Add a lane with the new queue instead, set closing = true in this "
+                "one, and remove it when `lanes check` finds it empty.",
+            )
     names = {lane.name for lane in config.lanes}
     for lane in deployed.lanes:
         if lane.name not in names and not lane.closing:
@@ -259,12 +276,32 @@ def report_unsafe_changes(stack: Stack, *, deployed: LanesConfig, config: LanesC
             "they are due, but you can't list or cancel them. Set scheduler = true until `lanes scheduled list` is "
             "empty.",
         )
-    before, after = deployed.consumer.function_timeout, config.consumer.function_timeout
+    long, short = deployed.consumer.function_timeout, config.consumer.function_timeout
     # The queues change before the function: an invocation may run for its earlier timeout after its messages returned.
-    if before > VISIBILITY_FACTOR * after:
+    if long > VISIBILITY_FACTOR * short:
         problem = (
-            f"function_timeout is {format_duration(after)} and {format_duration(before)} is deployed: messages of "
+            f"function_timeout is {format_duration(short)} and {format_duration(long)} is deployed: messages of "
             f"running invocations would return after {VISIBILITY_FACTOR} times the new timeout and run twice; "
-            f"deploy at least {format_duration(before / VISIBILITY_FACTOR)} first"
+            f"deploy at least {format_duration(long / VISIBILITY_FACTOR)} first"
         )
         raise ConfigurationError([problem], source=f"stack {stack.stack_name}")
+
+
+def _replaces(lane: LaneQueue, deployed: DeployedQueues) -> bool:
+    """Whether a lane has another queue than the deployed one; False if that is not known before a deployment."""
+    old = _name_of(deployed.url)
+    if lane.is_existing:
+        arn = lane.queue.queue_arn
+        return not Token.is_unresolved(arn) and arn.rpartition(":")[2] != old
+    resource = resource_of(lane.queue)
+    given = None if resource is None else Stack.of(lane).resolve(resource.queue_name)
+    if given is not None:
+        return bool(given != old)
+    # CloudFormation names a queue by stack and logical id, which the CDK makes of the construct's path; it cuts what is
+    # longer than 80 characters.
+    logical = f"{re.sub(r'[^A-Za-z0-9]', '', lane.lane.name)}Queue"
+    return deployed.existing or (logical not in old and len(old) < LONGEST_NAME)
+
+
+def _name_of(url: str) -> str:
+    return url.rpartition("/")[2]

@@ -28,12 +28,60 @@ def config_of(*names, timeout="30s", closing=()):
     return LanesConfig.from_dict({"lanes": lanes, "consumer": {"function_timeout": timeout}})
 
 
-def warnings(deployed, config):
-    """Report on a stack, and give the warnings as text."""
+def warnings(deployed, config, *, queues=None, **props):
+    """Report on a stack, beside one with these queues, and give the warnings as text."""
     stack = Stack(new_app(), "Stack")
-    report_unsafe_changes(stack, deployed=deployed, config=config)
+    made = {
+        lane.name: deployed_queues(f"Stack-Lanes{lane.name}Queue1A2B-XYZ.fifo") for lane in deployed.lanes
+    }
+    report_unsafe_changes(
+        stack,
+        before=Deployment(config=deployed, queues=made | (queues or {}), table="ledger"),
+        queues=LaneQueues(stack, "Lanes", config=config, **props),
+    )
     found = Annotations.from_stack(stack).find_warning("*", Match.any_value())
     return [message.entry.data for message in found]
+
+
+def deployed_queues(name, *, existing=False):
+    """Give the queues of a deployed lane by the name of the first."""
+    url = f"https://sqs.eu-central-1.amazonaws.com/{ACCOUNT}/{name}"
+    return DeployedQueues(url=url, dead_letter_url=f"{url}-dead", existing=existing)
+
+
+ARN = f"arn:aws:sqs:eu-central-1:{ACCOUNT}:orders.fifo"
+ON_ORDERS = {
+    "existing": {"HIGH": ARN},
+    "dead_letter_queues": {"HIGH": f"arn:aws:sqs:eu-central-1:{ACCOUNT}:orders-dead.fifo"},
+}
+NAMED = {"queue_names": {"HIGH": "orders.fifo"}}
+OLD, NEW = deployed_queues("orders.fifo"), deployed_queues("other.fifo")
+THEIRS = deployed_queues("orders.fifo", existing=True)
+
+
+@pytest.mark.parametrize(
+    ("before", "props", "old"),
+    [
+        (None, NAMED, "Stack-LanesHIGHQueue1A2B-XYZ.fifo"),
+        (None, ON_ORDERS, "Stack-LanesHIGHQueue1A2B-XYZ.fifo"),
+        (OLD, {}, "orders.fifo"),
+        (NEW, NAMED, "other.fifo"),
+        (NEW, ON_ORDERS, "other.fifo"),
+        (THEIRS, {}, "orders.fifo"),
+        (None, {}, None),
+        (OLD, NAMED, None),
+        (THEIRS, ON_ORDERS, None),
+        (OLD, ON_ORDERS, None),
+        (deployed_queues(f"{'long' * 18}-LanesHI.fifo"), {}, None),
+    ],
+)
+def test_a_lane_that_gets_another_queue_is_a_warning(before, props, old):
+    """Its messages would stay in the one before."""
+    config = config_of("HIGH", "MAIN")
+
+    found = warnings(config, config, queues={} if before is None else {"HIGH": before}, **props)
+
+    assert [f"in place of {old}." in one for one in found] == ([] if old is None else [True])
 
 
 def test_a_lane_that_is_removed_before_it_is_closed_is_a_warning():
