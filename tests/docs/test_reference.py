@@ -174,7 +174,7 @@ def test_alarms_are_those_of_the_stack():
     alarms = {}
     for engine in EngineName:
         infrastructure.foreign_stack(
-            LanesConfig.from_dict({"consumer": {"engine": engine}}),
+            LanesConfig.from_dict({"consumer": {"engine": engine, "on_exhausted": {"*": "block"}}}),
             then=lambda stack, queues, consumer: alarms.update(
                 cdk.Observability(
                     stack,
