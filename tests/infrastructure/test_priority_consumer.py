@@ -216,6 +216,14 @@ def test_an_environment_over_lambdas_limit_is_refused():
         )
 
 
+def test_nine_lanes_fit_and_a_tenth_is_refused():
+    """As the page says."""
+    foreign_stack(lanes_config(9))
+
+    with pytest.raises(ConfigurationError, match="use fewer lanes"):
+        foreign_stack(lanes_config(10))
+
+
 def test_a_metric_of_the_consumer_has_the_dimensions_that_it_reports():
     """The namespace, the lane and the service are those of the function's own metric objects."""
     found = []
