@@ -49,7 +49,7 @@ def up(
     variant: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME", help="Choose an assumption of `lanes simulate --unknowns all`. Repeatable."
+            metavar="NAME", help="Choose an assumption about AWS, as in simulations. Repeatable."
         ),
     ] = None,
 ) -> None:

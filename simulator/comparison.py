@@ -1,21 +1,23 @@
-"""Compare runs: patterns and settings, and for each the range of its figures over undocumented AWS behaviour."""
+"""Compare runs of one load: patterns and settings, as a table for people, data for programs, and a chart."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
+from lanes.charts import duration
+
 from .load import play
-from .outcome import LaneOutcome, Outcome, Totals, outcome_of, waits_by_lane
+from .outcome import Outcome, outcome_of
+from .plots import draw_spans
 from .settings import Settings
 from .simulated_lanes import Pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from lanes.config import LanesConfig
 
-    from .parameters import Unknowns
     from .prices import Prices
     from .scenario import Scenario
 
@@ -24,49 +26,29 @@ NAMES = {Pattern.LANES: "ours", Pattern.PULL: "pull", Pattern.PLAIN: "plain", Pa
 Printed names: this product, its pull engine, the plain pattern (check each record, leave visibility alone), and no
 priority.
 """
-AS_CONFIGURED = Settings()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Variant:
-    """A pattern with settings."""
+class Run:
+    """The figures of one combination of settings with one pattern."""
 
     settings: Settings
     pattern: Pattern
+    outcome: Outcome
 
     @property
     def name(self) -> str:
-        """Its printed name without settings, or with them."""
+        """Its name with its settings."""
         return ", ".join(filter(None, (self.settings.description, NAMES[self.pattern])))
 
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """
-    One run.
-
-    Attributes:
-        variant: the consumer.
-        unknowns: name of the undocumented behaviour.
-        outcome: its figures.
-        waits: of each message by lane, shortest first.
-        events: number of simulated events.
-
-    """
-
-    variant: Variant
-    unknowns: str
-    outcome: Outcome
-    waits: Mapping[str, Sequence[float]]
-    events: int
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Range:
-    """Lowest and highest value of a figure."""
-
-    low: float
-    high: float
+    def plain(self) -> dict[str, Any]:
+        """Return all figures as JSON-able data: seconds and shares as numbers."""
+        return {
+            "settings": self.settings.plain(),
+            "pattern": NAMES[self.pattern],
+            "lanes": [dataclasses.asdict(lane) for lane in self.outcome.lanes],
+            "totals": dataclasses.asdict(self.outcome.totals),
+        }
 
 
 def compare(
@@ -75,97 +57,59 @@ def compare(
     *,
     patterns: Sequence[Pattern],
     prices: Prices,
-    settings: Sequence[Settings] = (AS_CONFIGURED,),
-    all_unknowns: bool = False,
+    settings: Sequence[Settings] = (Settings(),),
     report: Callable[[str], None] = lambda _text: None,
 ) -> list[Run]:
-    """Play the scenario for all settings and patterns, with the unknowns as given or over their whole range."""
-    range_of: Mapping[str, Unknowns] = scenario.variants
-    if not all_unknowns:
-        range_of = {"as given": scenario.unknowns}
+    """Play the scenario for all settings and patterns."""
     runs = []
-    for variant in (Variant(one, pattern) for one in settings for pattern in patterns):
-        for name, unknowns in range_of.items():
-            report(f"{variant.name}: {name}")
-            lanes = play(scenario, variant.settings.apply(config), pattern=variant.pattern, unknowns=unknowns)
-            runs.append(
-                Run(
-                    variant=variant,
-                    unknowns=name,
-                    outcome=outcome_of(lanes, scenario, prices),
-                    waits=waits_by_lane(lanes),
-                    events=lanes.scheduler.events,
-                )
-            )
+    for one in settings:
+        for pattern in patterns:
+            lanes = play(scenario, one.apply(config), pattern=pattern)
+            runs.append(Run(one, pattern, outcome_of(lanes, scenario, prices)))
+            report(runs[-1].name)
     return runs
 
 
-def by_variant(runs: Sequence[Run]) -> dict[Variant, list[Run]]:
-    """Return the runs of each variant, in their order."""
-    found: dict[Variant, list[Run]] = {}
+def rows(runs: Sequence[Run]) -> list[dict[str, str]]:
+    """
+    Return a row for each run, with the waits of all lanes that had messages.
+
+    Settings and pattern are left out where all rows have the same, and refused calls and yields where there were none.
+    """
+    lanes = [lane.lane for lane in runs[0].outcome.lanes if lane.sent]
+    settings, patterns = len({run.settings for run in runs}) > 1, len({run.pattern for run in runs}) > 1
+    totals = [run.outcome.totals for run in runs]
+    found = []
     for run in runs:
-        found.setdefault(run.variant, []).append(run)
+        all_lanes, total = run.outcome.lanes, run.outcome.totals
+        row = {"settings": run.settings.description} if settings else {}
+        row |= {"pattern": NAMES[run.pattern]} if patterns else {}
+        for lane in map(run.outcome.lane, lanes):
+            row[f"{lane.lane} p50, p99"] = f"{duration(lane.p50)}, {duration(lane.p99)}"
+        row |= {name: str(sum(getattr(lane, name) for lane in all_lanes)) for name in ("dead", "left")}
+        row["drained"] = "never" if total.drained is None else duration(total.drained)
+        row |= {"busy": f"{total.busy:.1%}", "idle": f"{total.idle:.1%}"}
+        if any(one.refused for one in totals):
+            row["refused"] = str(total.refused)
+        if any(lane.yields for one in runs for lane in one.outcome.lanes):
+            row["yields"] = str(sum(lane.yields for lane in all_lanes))
+        found.append({**row, "$ a day": f"{total.dollars_a_day:.2f}"})
     return found
 
 
-def lane_rows(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Return a row for each variant and lane; figures of several runs become ranges."""
-    rows = []
-    for variant, mine in by_variant(runs).items():
-        for lane in (one.lane for one in mine[0].outcome.lanes):
-            figures = [run.outcome.lane(lane) for run in mine]
-            rows.append({**_head(variant), "lane": lane, **_merged(LaneOutcome, figures)})
-    return rows
+def chart(runs: Sequence[Run]) -> str:
+    """Draw the waits of each lane by run."""
+    one_setting = len({run.settings for run in runs}) == 1
+    one_pattern = len({run.pattern for run in runs}) == 1
 
+    def label(run: Run) -> str:
+        """Return the part of its name in which the runs differ; of a single one, its pattern."""
+        if one_setting:
+            return NAMES[run.pattern]
+        return run.settings.description if one_pattern else run.name
 
-def total_rows(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Return a row for each variant."""
-    return [
-        {**_head(variant), **_merged(Totals, [run.outcome.totals for run in mine])}
-        for variant, mine in by_variant(runs).items()
-    ]
-
-
-def settings_rows(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Return a row for each variant with the waits of all lanes that had messages, to choose settings by."""
-    lanes = [one.lane for one in runs[0].outcome.lanes if one.sent]
-    # A column that says the same in every row is no help.
-    only_one = len({run.variant.pattern for run in runs}) == 1
-    rows = []
-    for variant, mine in by_variant(runs).items():
-        outcomes = [run.outcome for run in mine]
-        head = {key: value for key, value in _head(variant).items() if not (only_one and key == "pattern")}
-        waits = {
-            f"{lane} {figure}": _range([getattr(one.lane(lane), figure) for one in outcomes])
-            for lane in lanes
-            for figure in ("p50", "p99")
-        }
-        ends = {
-            ending: _range([sum(getattr(lane, ending) for lane in one.lanes) for one in outcomes])
-            for ending in ("dead", "left")
-        }
-        totals = _merged(Totals, [one.totals for one in outcomes])
-        kept = {key: totals[key] for key in ("drained", "busy", "idle", "refused", "dollars_a_day")}
-        rows.append({**head, **waits, **ends, **kept})
-    return rows
-
-
-def _head(variant: Variant) -> dict[str, Any]:
-    return {"settings": variant.settings, "pattern": NAMES[variant.pattern]}
-
-
-def _merged(kind: type[LaneOutcome | Totals], figures: Sequence[Any]) -> dict[str, Any]:
-    merged = {}
-    for field in dataclasses.fields(kind):
-        if field.name != "lane":
-            values = [getattr(one, field.name) for one in figures]
-            merged[field.name] = _range(values)
-    return merged
-
-
-def _range(values: Sequence[Any]) -> Any:
-    """One value if they are all the same; if some runs gave none, the range has no upper end."""
-    if all(value == values[0] for value in values):
-        return values[0]
-    known = [value for value in values if value is not None]
-    return Range(min(known), max(known) if len(known) == len(values) else float("inf"))
+    groups = {}
+    for lane in (one.lane for one in runs[0].outcome.lanes):
+        figures = {label(run): run.outcome.lane(lane) for run in runs}
+        groups[lane] = {name: (one.p50, one.p99) for name, one in figures.items()}
+    return draw_spans("Waits of the simulated lanes", groups)

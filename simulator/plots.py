@@ -7,13 +7,9 @@ from typing import TYPE_CHECKING
 from lanes.charts import FAINT, RULE, Drawing, LogAxis, duration, lane_colour, tick_words
 from lanes.errors import LanesError
 
-from .comparison import NAMES, by_variant
-
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
-
-    from .comparison import Run, Variant
 
 MARGIN = 16
 LINE, LANE_GAP, HEAD, FOOT = 24, 12, 40, 34
@@ -77,31 +73,3 @@ def draw_spans(title: str, groups: Mapping[str, Mapping[str, tuple[float, float]
             drawing.text(width - MARGIN, y + 5, words, size=14, anchor="end")
         top += LINE * len(spans) + LANE_GAP
     return drawing.svg(bottom + FOOT)
-
-
-def draw_waits(runs: Sequence[Run]) -> str:
-    """Draw the waits of each lane by variant; over a range of unknowns the smallest p50 and the largest p99."""
-    found = by_variant(runs)
-    names = _labels(list(found))
-    return draw_spans(
-        "Waits of the simulated lanes",
-        {
-            lane: {
-                names[variant]: (
-                    min(run.outcome.lane(lane).p50 for run in mine),
-                    max(run.outcome.lane(lane).p99 for run in mine),
-                )
-                for variant, mine in found.items()
-            }
-            for lane in (one.lane for one in runs[0].outcome.lanes)
-        },
-    )
-
-
-def _labels(variants: Sequence[Variant]) -> dict[Variant, str]:
-    """Return the part of each name in which the variants differ; of a single one, its pattern."""
-    if len({one.settings for one in variants}) == 1:
-        return {one: NAMES[one.pattern] for one in variants}
-    if len({one.pattern for one in variants}) == 1:
-        return {one: one.settings.description for one in variants}
-    return {one: one.name for one in variants}

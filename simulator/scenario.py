@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from lanes.config.table import ConfigTable, nearest, parse_duration
 from lanes.errors import ConfigurationError
 
-from .parameters import Faults, Unknowns, variants
+from .parameters import Faults, Unknowns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -90,11 +90,6 @@ class Scenario:
         """Expected number of messages."""
         seconds = self.duration.total_seconds()
         return sum(one.backlog + one.rate * seconds for one in self.arrivals.values())
-
-    @property
-    def variants(self) -> Mapping[str, Unknowns]:
-        """The range of the undocumented behaviour, by description."""
-        return variants(self.unknowns)
 
     @property
     def slots_needed(self) -> float:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -23,7 +21,6 @@ from .settings import Settings, combinations
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from .comparison import Run
     from .scenario import Scenario
 
 DEFAULT_FILE = Path("lanes.toml")
@@ -64,9 +61,6 @@ BatchSizeOption = Annotated[
 RecheckOption = Annotated[
     str | None, typer.Option("--recheck-interval", help="Override the recheck interval: 250ms, or 100ms,1s.")
 ]
-PricesOption = Annotated[
-    Path | None, typer.Option("--prices", help="Read the prices from this file.", exists=True, dir_okay=False)
-]
 PlotOption = Annotated[
     Path | None,
     typer.Option("--plot", metavar="FILE", help="Draw a chart into this SVG file.", dir_okay=False),
@@ -97,11 +91,7 @@ def simulate(
     compare: Annotated[
         bool, typer.Option("--compare", help="Also run the plain pattern and no priority.")
     ] = False,
-    unknowns: Annotated[
-        str, typer.Option(help="'all': show ranges over undocumented AWS behaviour; 'given': run once.")
-    ] = "given",
     plot: PlotOption = None,
-    prices: PricesOption = None,
 ) -> None:
     """
     Simulate a load on your lanes in virtual time, with the consumer's own code.
@@ -115,27 +105,25 @@ def simulate(
     from .prices import read_prices
     from .simulated_lanes import Pattern
 
-    if unknowns not in ("all", "given"):
-        raise typer.BadParameter(f"{unknowns!r} is not 'all' or 'given'", param_hint="--unknowns")
     config = read_config(context, file)
     choices = read_settings(config, slots=slots, batch_size=batch_size, recheck_interval=recheck_interval)
     load = read_load(scenario, config, arrivals=arrivals, duration=duration, seed=seed, away=away)
     for note in load_notes(load, [one.apply(config) for one in choices]):
         say(f"note: {note}")
-    began = time.process_time()
     runs = comparison.compare(
         load,
         config,
         patterns=[Pattern.LANES, *([Pattern.PLAIN, Pattern.NONE] if compare else [])],
-        prices=read_prices(prices),
+        prices=read_prices(),
         settings=choices,
-        all_unknowns=unknowns == "all",
-        report=say if unknowns == "all" or compare or len(choices) > 1 else lambda _text: None,
+        report=say,
     )
-    say(effort(runs, seconds=time.process_time() - began))
     if plot is not None:
-        plots.write(plots.draw_waits(runs), plot)
-    _show(context, runs)
+        plots.write(comparison.chart(runs), plot)
+    if target_of(context).output is Output.JSON:
+        show_json({"runs": [run.plain() for run in runs]})
+    else:
+        console().print(table_of(comparison.rows(runs)))
 
 
 def check_plot(plot: Path | None) -> None:
@@ -261,42 +249,7 @@ def load_notes(load: Scenario, configs: Sequence[LanesConfig]) -> list[str]:
     return notes
 
 
-def effort(runs: Sequence[Run], *, seconds: float) -> str:
-    """Describe the cost of the simulation itself, in seconds of processor time."""
-    messages = sum(lane.sent for run in runs for lane in run.outcome.lanes)
-    events = sum(run.events for run in runs)
-    return (
-        f"{messages:,} messages, {events:,} events in {seconds:.1f} s of processor time: "
-        f"{events / max(seconds, 0.001):,.0f} events a second{_peak()}"
-    )
-
-
-def _peak() -> str:
-    """Describe the peak memory of the process, if the system reports it."""
-    try:
-        import resource
-    except ImportError:
-        return ""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * RSS_UNIT / MEGABYTE
-    return f", {peak:,.0f} MB at most"
-
-
 MANY_MESSAGES = 20_000
-MEGABYTE = 1_000_000
-RSS_UNIT = 1 if sys.platform == "darwin" else 1_024
-"""Unit in bytes of getrusage's memory."""
-
-
-def _show(context: typer.Context, runs: list[Run]) -> None:
-    from . import comparison, presentation
-
-    if target_of(context).output is Output.JSON:
-        show_json(presentation.plain(runs))
-        return
-    several = len({run.variant.settings for run in runs}) > 1
-    tables = [comparison.settings_rows] if several else [comparison.lane_rows, comparison.total_rows]
-    for rows in tables:
-        console().print(table_of(presentation.readable(rows(runs))))
 
 
 def _require_greenlet() -> None:

@@ -10,12 +10,10 @@ import pytest
 from lanes.config import LanesConfig
 from lanes.errors import ConfigurationError
 from lanes.metrics import percentile
-from simulator.comparison import Range, compare, lane_rows, settings_rows, total_rows
+from simulator.comparison import chart, compare, rows
 from simulator.load import play
 from simulator.oracle import violations
 from simulator.outcome import outcome_of
-from simulator.parameters import Unknowns, variants
-from simulator.presentation import plain, readable
 from simulator.prices import read_prices
 from simulator.scenario import arrivals_option, resolve
 from simulator.settings import Settings, combinations
@@ -105,7 +103,7 @@ def test_a_scenario_may_have_its_resource_away(engine):
         duration="21m",
         arrivals={"HIGH": {"rate": 0.5, "service": "50ms"}, "MAIN": {"backlog": 40, "service": "50ms"}},
     )
-    runs = compare(scenario, config, patterns=[Pattern.LANES, Pattern.PLAIN], prices=read_prices(None))
+    runs = compare(scenario, config, patterns=[Pattern.LANES, Pattern.PLAIN], prices=read_prices())
     ours, plain_pattern = (run.outcome for run in runs)
 
     assert [scenario.is_away(seconds) for seconds in (0, 4.9, 5, 599, 600, 1199, 1200)] == [
@@ -113,9 +111,7 @@ def test_a_scenario_may_have_its_resource_away(engine):
     ]
     assert (sum(lane.dead for lane in ours.lanes), sum(lane.left for lane in ours.lanes)) == (0, 0)
     assert 10 < ours.totals.refused < plain_pattern.totals.refused / 5
-    assert [row["refused"] for row in readable(total_rows(runs))] == [
-        str(run.outcome.totals.refused) for run in runs
-    ]
+    assert [row["refused"] for row in rows(runs)] == [str(run.outcome.totals.refused) for run in runs]
 
 
 def test_a_scenario_without_messages_is_refused():
@@ -197,27 +193,21 @@ def test_a_percentile_is_a_value_that_was_seen(share, expected):
     assert percentile([], share) == 0
 
 
-def test_patterns_and_unknowns_become_rows_with_ranges():
-    """For people, for programs, and as a picture."""
-    runs = compare(
-        small(duration="5s"),
-        CONFIG,
-        patterns=[Pattern.LANES, Pattern.NONE],
-        prices=read_prices(),
-        all_unknowns=True,
-    )
-    rows = lane_rows(runs)
+def test_patterns_become_rows_data_and_a_chart():
+    """For people, for programs, and as a picture; seconds stay numbers for programs."""
+    runs = compare(small(duration="5s"), CONFIG, patterns=[Pattern.LANES, Pattern.NONE], prices=read_prices())
+    ours, none = rows(runs)
+    document = json.loads(json.dumps([run.plain() for run in runs]))
 
-    assert [(row["pattern"], row["lane"]) for row in rows] == [
-        (pattern, lane) for pattern in ("ours", "none") for lane in ("HIGH", "MEDIUM", "MAIN")
+    assert list(ours) == [
+        *("pattern", "HIGH p50, p99", "MAIN p50, p99", "dead", "left", "drained", "busy", "idle", "yields"),
+        "$ a day",
     ]
-    assert isinstance(rows[0]["p99"], Range)
-    assert rows[0]["p99"].low < rows[0]["p99"].high
-    assert " .. " in readable(rows)[0]["p99"]
-    told = plain(runs)
-    assert json.loads(json.dumps(told))["lanes"][0]["p99"] == [rows[0]["p99"].low, rows[0]["p99"].high]
-    assert len(told["unknowns"]) == len(variants(Unknowns()))
-    assert [row["pattern"] for row in total_rows(runs)] == ["ours", "none"]
+    assert (ours["pattern"], none["pattern"]) == ("ours", "none")
+    high = document[0]["lanes"][0]
+    assert (high["lane"], high["p99"]) == ("HIGH", runs[0].outcome.lane("HIGH").p99)
+    assert document[0]["totals"]["busy"] == runs[0].outcome.totals.busy
+    assert all(f">{word}</text>" in chart(runs) for word in ("HIGH", "MAIN", "ours", "none"))
 
 
 def test_settings_become_lanes():
@@ -245,28 +235,24 @@ def test_listed_settings_are_combined():
 
 
 def test_settings_are_compared_in_one_row_each():
-    """With the waits of lanes that had messages, ranges over the unknowns, and the pattern only where it differs."""
+    """With the waits of lanes that had messages, and the pattern only where it differs."""
     load = resolve({"duration": "5s", "arrivals": {"MAIN": {"backlog": 40, "service": "100ms"}}}, CONFIG)
     choices = combinations(slots=[1, 4])
-    runs = compare(
-        load, CONFIG, patterns=[Pattern.LANES], prices=read_prices(), settings=choices, all_unknowns=True
-    )
-    both = compare(
-        load, CONFIG, patterns=[Pattern.LANES, Pattern.NONE], prices=read_prices(), settings=choices
-    )
+    patterns = [Pattern.LANES, Pattern.NONE]
+    runs = compare(load, CONFIG, patterns=patterns, prices=read_prices(), settings=choices)
 
-    one, four = settings_rows(runs)
-    assert list(one) == [
-        *("settings", "MAIN p50", "MAIN p99", "dead", "left", "drained", "busy", "idle", "refused"),
-        "dollars_a_day",
+    one, four = (run.outcome.lane("MAIN") for run in runs[::2])
+    assert one.p99 > 2 * four.p99
+    head = [{key: row[key] for key in ("settings", "pattern")} for row in rows(runs)]
+    assert head == [
+        {"settings": slots, "pattern": name} for slots in ("1 slot", "4 slots") for name in ("ours", "none")
     ]
-    assert isinstance(one["MAIN p99"], Range)
-    assert one["MAIN p99"].low > four["MAIN p99"].high
-    assert [row["pattern"] for row in settings_rows(both)] == ["ours", "none"] * 2
-    assert [row["settings"] for row in plain(both)["totals"]] == [
-        {"reserved_concurrency": slots} for slots in (1, 1, 4, 4)
+    assert list(rows(runs[::2])[0]) == [
+        *("settings", "MAIN p50, p99", "dead", "left", "drained", "busy", "idle", "$ a day")
     ]
-    assert [row["settings"] for row in readable(settings_rows(runs))] == ["1 slot", "4 slots"]
+    assert [run.plain()["settings"] for run in runs[::2]] == [
+        {"reserved_concurrency": slots} for slots in (1, 4)
+    ]
 
 
 def test_a_waiting_message_takes_less_than_a_kilobyte():
