@@ -43,12 +43,12 @@ from spark_jobs.sending.task import SendingTask
 from spark_jobs.sending.window import CONCURRENCY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from mypy_boto3_sqs import SQSClient
     from pyspark.sql import DataFrame, SparkSession
 
-    Table = Sequence[pa.RecordBatch]
+    Table = Iterable[pa.RecordBatch]
     Sender = Callable[[Table, str], None]
 
 KIND, REGION, THREADS, BATCH_ROWS = "customer.loyalty_tier", "eu-central-1", 8, 10_000
@@ -143,9 +143,8 @@ def _send_batch(client: SQSClient, rows: list[dict[str, Any]]) -> None:
         raise RuntimeError(json.dumps(answer, default=str))
 
 
-def record_batches(rows: int) -> Table:
-    """Return so many rows as Spark hands them to a writer: an id, a group each, a struct of about 300 bytes."""
-    table = []
+def record_batches(rows: int) -> Iterator[pa.RecordBatch]:
+    """Yield so many rows as Spark hands them to a writer: an id, a group each, a struct of about 300 bytes."""
     for start in range(0, rows, BATCH_ROWS):
         customers = [f"c-{number:09d}" for number in range(start, min(rows, start + BATCH_ROWS))]
         data = [
@@ -153,8 +152,7 @@ def record_batches(rows: int) -> Table:
             for one in customers
         ]
         columns = {"data": data, "id": [f"spring:{one}" for one in customers], "group": customers}
-        table.append(pa.RecordBatch.from_pydict(columns))
-    return table
+        yield pa.RecordBatch.from_pydict(columns)
 
 
 def cloud_event(row: dict[str, Any]) -> str:
@@ -187,7 +185,7 @@ def rates(
         send(record_batches(100), url)
     for _ in range(turns):
         for send, rows in senders.items():
-            table = record_batches(rows)
+            table = list(record_batches(rows))
             began = clock()
             send(table, url)
             found.setdefault(send.__name__, []).append(rows / (clock() - began))
