@@ -206,7 +206,7 @@ def measure(turns: int, rows: int) -> Iterator[Row]:
         yield _row("CPU, over boto3's full batches", found, least(over(found, "boto3_batch"), 5))
         yield _row("CPU, over the tutorials' loop", found, least(over(found, "tutorial_loop"), 25))
         yield {"case": f"MB of {WORKER_ROWS:,} rows", "figure": most(worker_peak_mb(url), MEGABYTES)}
-    by_clock: dict[Sender, int] = {lanes_writer: rows // 2, boto3_threads: rows // 2}
+    by_clock: dict[Sender, int] = {lanes_writer: 2 * rows, boto3_threads: 2 * rows}
     with endpoint(latency=LATENCY) as url:
         found = rates(by_clock, url, turns=turns, clock=time.perf_counter)
         yield _row("clock at 10 ms, over boto3's 8 threads", found, least(over(found, "boto3_threads"), 3))

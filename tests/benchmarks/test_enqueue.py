@@ -23,4 +23,5 @@ def test_the_last_line_has_the_figures():
     assert len(figures) == 8
     assert figures["CPU, over boto3's full batches"] > 2
     assert figures["CPU, over the tutorials' loop"] > 15
+    assert figures["clock at 10 ms, over boto3's 8 threads"] > 1
     assert figures["MB of 200,000 rows"] < 200
