@@ -48,9 +48,7 @@ def up(
     ] = 0,
     variant: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME", help="Choose an assumption about AWS, as in simulations. Repeatable."
-        ),
+        typer.Option(metavar="NAME", help="Choose an assumption about AWS, as in simulations. Repeatable."),
     ] = None,
 ) -> None:
     """
