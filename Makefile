@@ -41,7 +41,7 @@ synth: $(STAMP) ## Synthesise the CloudFormation template into cdk.out
 test: $(STAMP) ## Run the tests that guard the product (ARGS="tests/unit -k priority")
 	$(PYTEST) -m "not deep and not nightly" $(ARGS)
 
-test-deep: $(STAMP) ## Run the long searches and whole runs, which guard the tests themselves
+test-deep: $(STAMP) ## Run the long searches and whole runs
 	$(PYTEST) -m deep $(ARGS)
 
 nightly: $(STAMP) ## Run the longest searches and floods, and compare the pictures in the docs
