@@ -23,8 +23,7 @@ DataReader: TypeAlias = "Callable[[Any], tuple[Any, str]]"
 MOST_PROBLEMS = 10
 """The reason of a dead letter is an attribute of its message, and a long array has many items."""
 HIDDEN = "import its names at the top of the module, not under TYPE_CHECKING"
-_FORMS = (Annotated, types.UnionType, object)
-"""Forms of types that are classes, in some versions of Python."""
+_FORMS = (Annotated, types.UnionType, object)  # classes in some versions of Python
 _VALUE = re.compile(r"(Invalid (?:enum )?value) .*", re.DOTALL)
 
 
@@ -33,10 +32,13 @@ def reader_of(wanted: Any) -> DataReader:
     parts = _parts(wanted, {})
     if hidden := [one.__forward_arg__ for one in parts if isinstance(one, ForwardRef)]:
         raise TypeError(f"the type {hidden[0]!r} is not defined; {HIDDEN}")
-    # A model says itself whether "7" is an int; in all other types it is not.
-    is_model = any(hasattr(one, "__pydantic_validator__") for one in (wanted, *get_args(wanted)))
     uses_pydantic = any(_is_pydantic(one) for one in parts)
-    read = _of_pydantic(wanted, is_strict=not is_model) if uses_pydantic else _of_msgspec(wanted, parts)
+    # A model says itself whether "7" is an int; in all other types it is not.
+    read = (
+        _of_pydantic(wanted, is_strict=not _names_model(wanted))
+        if uses_pydantic
+        else _of_msgspec(wanted, parts)
+    )
 
     def read_safely(data: Any) -> tuple[Any, str]:
         try:
@@ -44,7 +46,6 @@ def reader_of(wanted: Any) -> DataReader:
         except KeyboardInterrupt:  # it ends the process
             raise
         except BaseException as error:  # noqa: BLE001 - the border to user code; or the data is nested too deep
-            # It has an answer for an error that can't be printed, too.
             return None, f"data: {''.join(traceback.format_exception_only(error)).strip()}"
 
     return read_safely
@@ -129,13 +130,17 @@ def _types_of_fields(form: Any) -> list[Any]:
     names += getattr(form, "__struct_fields__", getattr(form, "_fields", ()))
     if dataclasses.is_dataclass(form):
         names = [one.name for one in dataclasses.fields(form) if one.init]
-    if not names or _is_pydantic(form):
+    if not names or _is_pydantic(form) or not isinstance(form, type):
         return []
     try:
         hints = get_type_hints(form, include_extras=True)
     except Exception as error:
         raise TypeError(f"the fields of {_name(form)} can't be evaluated ({error}); {HIDDEN}") from error
     return [hints[name] for name in names]
+
+
+def _names_model(wanted: Any) -> bool:
+    return hasattr(wanted, "__pydantic_validator__") or any(map(_names_model, get_args(wanted)))
 
 
 def _is_pydantic(part: Any) -> bool:
