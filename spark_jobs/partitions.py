@@ -125,7 +125,8 @@ class PartitionWriter:
         if self.written.options.order_by:
             problem = "foreachPartition gives rows one by one; sort the table: sortWithinPartitions(...)"
             raise ConfigurationError([f"option orderBy: {problem}"], source=SOURCE)
-        self.written.write(PlainRows(self._schema).chunks(rows), _task_context())
+        for _ in self.written.writing(PlainRows(self._schema).chunks(rows), _task_context()):
+            pass
 
     def part(self, part: str) -> PartitionWriter:
         """Give the writer of a part of the run, in the same session."""

@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from lanes.errors import AwsError, ConfigurationError
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from pyarrow import RecordBatch
+    from pyspark import TaskContext
     from pyspark.sql.types import StructType
 
     from lanes.aws.clients import Clients
@@ -41,22 +42,6 @@ if TYPE_CHECKING:
 
 
 COUNTS = ("rows", "equal_rows")
-
-
-class Task(Protocol):
-    """The part of Spark's TaskContext that a write uses."""
-
-    def partitionId(self) -> int:  # noqa: N802 - Spark's own name
-        """Give the number of the partition."""
-
-    def attemptNumber(self) -> int:  # noqa: N802 - Spark's own name
-        """Give the number of earlier attempts at the partition."""
-
-    def taskAttemptId(self) -> int:  # noqa: N802 - Spark's own name
-        """Give a unique number of this attempt."""
-
-    def getLocalProperty(self, key: str) -> str | None:  # noqa: N802 - Spark's own name
-        """Give a setting of the job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,11 +143,9 @@ class WritePlan:
 
         return rows_of_batches(in_order(batches, self.options.order_by))
 
-    def write(self, chunks: Iterable[Iterable[Row | UnreadableRow]], context: Task) -> RowCounts:
-        """Send the rows of one partition and give their counts; see `writing`."""
-        return sum(self.writing(chunks, context), RowCounts())
-
-    def writing(self, chunks: Iterable[Iterable[Row | UnreadableRow]], context: Task) -> Iterator[RowCounts]:
+    def writing(
+        self, chunks: Iterable[Iterable[Row | UnreadableRow]], context: TaskContext
+    ) -> Iterator[RowCounts]:
         """
         Send the rows of one partition and give the counts of each chunk; runs in the task.
 
@@ -262,7 +245,7 @@ class WritePlan:
             claim=self.claim,
         )
 
-    def _task(self, context: Task, clients: Clients, calls: Any) -> SendingTask:
+    def _task(self, context: TaskContext, clients: Clients, calls: Any) -> SendingTask:
         options = self.options
         record = self._record(context)
         return SendingTask(
@@ -284,7 +267,7 @@ class WritePlan:
             is_sealed=self.members is not None,
         )
 
-    def _record(self, context: Task) -> Record:
+    def _record(self, context: TaskContext) -> Record:
         batch = part_of_stream(context.getLocalProperty)
         if batch is not None and self.mark is not None:
             raise _endless()

@@ -15,6 +15,7 @@ from .dead_letters import SCHEMA, DeadLetterReader
 from .options import SOURCE
 from .plan import WritePlan
 from .rows.plain import PlainRows
+from .sending.record import RowCounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from .rows.outgoing import Rows
-    from .sending.record import RowCounts
 
 # Spark 4.0 has no Arrow batches for streams.
 ARROW_STREAMS = hasattr(datasource, "DataSourceStreamArrowWriter")
@@ -205,4 +205,4 @@ class LanesStreamWriter(StreamWriter):  # type: ignore[misc]
 def _write(plan: WritePlan, rows: Iterator[Rows]) -> RowsSent:
     context = TaskContext.get()
     assert context is not None  # noqa: S101 - Spark calls this inside a task only
-    return RowsSent(counts=plan.write(rows, context))
+    return RowsSent(counts=sum(plan.writing(rows, context), RowCounts()))

@@ -1,6 +1,9 @@
 """
 The order and the batches in which the messages of one lane are sent, and the treatment of failed ones.
 
+`LaneOrder` serves every sender, also one that adds rows of a table while it sends; `SendOrder` is that of a producer,
+which reports each message.
+
 Pure decisions: no calls, no threads, time is passed in as a number.
 
 The order of a group is certain because at most one message of it is in flight at any moment, also within one batch:
@@ -13,7 +16,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from lanes.errors import AwsError
 from lanes.fault_codes import is_about_message, is_throttle
@@ -26,16 +29,216 @@ if TYPE_CHECKING:
 
     from lanes.retries import RetryPolicy
 
+
+class Sendable(Protocol):
+    """A message to send, with the state of its tries."""
+
+    attempts: int
+    first_tried_at: float
+    alone: bool
+
+    @property
+    def index(self) -> int:
+        """Its place among all of its sender."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Its size in a call."""
+
+    @property
+    def message_group_id(self) -> str:
+        """Its group."""
+
+
+T = TypeVar("T", bound=Sendable)
+
 # AWS: ten entries and 1,048,576 bytes in all (API_SendMessageBatch).
 MAX_ENTRIES = 10
 MAX_BYTES = 1024 * 1024
 
+# Of one lane in the memory of a sender that adds messages while it sends.
+MAX_HELD = 2_000
+MAX_HELD_BYTES = 16 * MAX_BYTES
+
 UNANSWERED = Refused(code="Unanswered", reason="the answer of SQS does not contain it", retryable=True)
 
 
-class SendOrder:
+class LaneOrder(Generic[T]):
     """
     The unsent messages of one lane, group by group.
+
+    Args:
+        lane: name of the lane.
+        concurrency: maximum number of calls in flight.
+        policy: decides about retries.
+        jitter: returns numbers from 0 to 1.
+        ordered: whether groups have an order; else a call may have several messages of one.
+    """
+
+    def __init__(
+        self,
+        lane: str,
+        *,
+        concurrency: int,
+        policy: RetryPolicy,
+        jitter: Callable[[], float],
+        ordered: bool = True,
+    ) -> None:
+        self.lane = lane
+        self._policy = policy
+        self._jitter = jitter
+        self._ordered = ordered
+        self._flow = CallFlow(concurrency, jitter)
+        self._groups: dict[str, deque[T]] = {}
+        self._ready: list[tuple[int, T]] = []
+        self._delayed: list[tuple[float, int, T]] = []
+        self._held = self._held_bytes = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether all messages have left."""
+        return self._held == 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more should be added for now."""
+        return self._held >= MAX_HELD or self._held_bytes >= MAX_HELD_BYTES
+
+    @property
+    def has_batch(self) -> bool:
+        """Whether a full batch is ready."""
+        return len(self._ready) >= MAX_ENTRIES
+
+    def add(self, item: T) -> None:
+        """Add a message; indexes ascend."""
+        self._held += 1
+        self._held_bytes += item.size_bytes
+        if self._ordered:
+            group = self._groups.setdefault(item.message_group_id, deque())
+            group.append(item)
+            if len(group) > 1:
+                return
+        # By the index, so that groups take turns in the order of their messages.
+        heapq.heappush(self._ready, (item.index, item))
+
+    def next_batch(self, now: float, *, max_entries: int = MAX_ENTRIES) -> list[T]:
+        """Return the messages of the next call, or none if no message may be sent now."""
+        while self._delayed and self._delayed[0][0] <= now:
+            _, index, item = heapq.heappop(self._delayed)
+            heapq.heappush(self._ready, (index, item))
+        if not self._flow.may_start(now):
+            return []
+        batch: list[T] = []
+        free_bytes = MAX_BYTES
+        while self._ready and len(batch) < max_entries:
+            first = self._ready[0][1]
+            # A message that does not fit ends the batch: smaller ones from behind it would delay it again and again.
+            # One that fits into no batch is left to SQS to refuse, or it would hold up its lane for ever.
+            if batch and (batch[0].alone or first.alone or first.size_bytes > free_bytes):
+                break
+            _, item = heapq.heappop(self._ready)
+            self._try(item, now)
+            item.attempts += 1
+            free_bytes -= item.size_bytes
+            batch.append(item)
+        if batch:
+            self._flow.started()
+        return batch
+
+    def next_due(self) -> float | None:
+        """Return the time of the next retry or the end of a pause, or None."""
+        retry = self._delayed[0][0] if self._delayed else None
+        return self._flow.next_due(retry, is_ready=bool(self._ready))
+
+    def settle(self, batch: Sequence[T], answers: Mapping[int, Accepted | Refused], now: float) -> list[T]:
+        """Apply the answers of a call, by index of the message, and return the messages that are in the queue."""
+        answered = [(item, answers.get(item.index, UNANSWERED)) for item in batch]
+        refused = [answer for _, answer in answered if isinstance(answer, Refused)]
+        self._flow.ended(now, refused, accepted=len(refused) < len(batch))
+        # One for the call, so that its refused messages fall due together and fill one batch again.
+        jitter = self._jitter()
+        accepted = []
+        for item, answer in answered:
+            if isinstance(answer, Accepted):
+                accepted.append(item)
+                self._accept(item, answer)
+            else:
+                self._refuse(item, answer, now, jitter)
+        return accepted
+
+    def settle_failure(self, batch: Sequence[T], error: BaseException, now: float) -> None:
+        """
+        Apply the failure of a whole call.
+
+        Messages of a call that was refused for one of them are sent again, each alone.
+        """
+        aws = error if isinstance(error, AwsError) else None
+        code = aws.code if aws else type(error).__name__
+        retryable = aws is not None and aws.retryable
+        if not retryable and is_about_message(code) and len(batch) > 1 and not self.is_stopped:
+            self._separate(batch, now)
+            return
+        self._fail_call(batch, error)
+        refused = Refused(code=code, reason=str(error) or code, retryable=retryable, of_call=True)
+        self.settle(batch, {item.index: refused for item in batch}, now)
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether no more calls start."""
+        return False
+
+    def _separate(self, batch: Sequence[T], now: float) -> None:
+        self._flow.ended(now, (), accepted=False)
+        for item in batch:
+            # That did not try the others.
+            item.attempts -= 1
+            item.alone = True
+            heapq.heappush(self._ready, (item.index, item))
+
+    def _try(self, item: T, now: float) -> None:
+        """Note the first try of a message."""
+        item.first_tried_at = min(item.first_tried_at, now)
+
+    def _fail_call(self, batch: Sequence[T], error: BaseException) -> None:
+        """Take note of the failure of a whole call, before its answers are applied."""
+
+    def _accept(self, item: T, answer: Accepted) -> None:  # noqa: ARG002 - for reports
+        self._leave(item)
+
+    def _refuse(self, item: T, answer: Refused, now: float, jitter: float) -> None:
+        throttled = is_throttle(answer.code)
+        # SQS has not seen the message, so that did not try it.
+        item.attempts -= throttled
+        stuck = throttled and self._flow.is_stuck(now, after=self._policy.give_up_after)
+        if not answer.retryable or self.is_stopped or stuck or self._policy.is_spent(item, now):
+            self._give_up(item, answer)
+            return
+        due = self._flow.resumes_at if throttled else now + self._policy.delay(item.attempts, jitter)
+        heapq.heappush(self._delayed, (due, item.index, item))
+
+    def _give_up(self, item: T, answer: Refused) -> None:
+        raise NotImplementedError
+
+    def _leave(self, item: T) -> None:
+        """Let a message leave; the next one of its group begins only now, so no answer of SQS can put it first."""
+        self._held -= 1
+        self._held_bytes -= item.size_bytes
+        if not self._ordered:
+            return
+        group = self._groups[item.message_group_id]
+        group.popleft()
+        if group:
+            self._begin(group[0])
+        else:
+            del self._groups[item.message_group_id]
+
+    def _begin(self, item: T) -> None:
+        heapq.heappush(self._ready, (item.index, item))
+
+
+class SendOrder(LaneOrder[Outgoing]):
+    """
+    The messages of a producer in one lane, and a report of each.
 
     Args:
         lane: name of the lane.
@@ -54,93 +257,17 @@ class SendOrder:
         policy: RetryPolicy,
         jitter: Callable[[], float],
     ) -> None:
-        self.lane = lane
+        super().__init__(lane, concurrency=concurrency, policy=policy, jitter=jitter)
         self.sent: dict[int, SentMessage] = {}
         self.unsent: dict[int, UnsentMessage] = {}
-        self._policy = policy
-        self._jitter = jitter
-        self._flow = CallFlow(concurrency, jitter)
         self._stopped: tuple[str, str] | None = None
-        self._groups: dict[str, deque[Outgoing]] = {}
-        self._ready: list[tuple[int, Outgoing]] = []
-        self._delayed: list[tuple[float, int, Outgoing]] = []
         for item in items:
-            self._add(item)
+            self.add(item)
 
-    def next_batch(self, now: float) -> list[Outgoing]:
-        """Return the messages of the next call, or none if no message may be sent now."""
-        while self._delayed and self._delayed[0][0] <= now:
-            _, index, item = heapq.heappop(self._delayed)
-            heapq.heappush(self._ready, (index, item))
-        if not self._flow.may_start(now):
-            return []
-        batch: list[Outgoing] = []
-        free_bytes = MAX_BYTES
-        while self._ready and len(batch) < MAX_ENTRIES:
-            first = self._ready[0][1]
-            # A message that does not fit ends the batch: smaller ones from behind it would delay it again and again.
-            # One that fits into no batch is left to SQS to refuse, or it would hold up its lane for ever.
-            if batch and (batch[0].alone or first.alone or first.size_bytes > free_bytes):
-                break
-            _, item = heapq.heappop(self._ready)
-            item.first_tried_at = min(item.first_tried_at, now)
-            item.attempts += 1
-            free_bytes -= item.size_bytes
-            batch.append(item)
-        if batch:
-            self._flow.started()
-        return batch
-
-    def next_due(self) -> float | None:
-        """Return the time of the next retry or the end of a pause, or None."""
-        retry = self._delayed[0][0] if self._delayed else None
-        return self._flow.next_due(retry, is_ready=bool(self._ready))
-
-    def settle(
-        self, batch: Sequence[Outgoing], answers: Mapping[int, Accepted | Refused], now: float
-    ) -> None:
-        """Apply the answers of a call, by index of the message."""
-        answered = [(item, answers.get(item.index, UNANSWERED)) for item in batch]
-        refused = [answer for _, answer in answered if isinstance(answer, Refused)]
-        self._flow.ended(now, refused, accepted=len(refused) < len(batch))
-        # One for the call, so that its refused messages fall due together and fill one batch again.
-        jitter = self._jitter()
-        for item, answer in answered:
-            if isinstance(answer, Accepted):
-                self._accept(item, answer)
-            else:
-                item.maybe_sent |= answer is UNANSWERED
-                self._refuse(item, answer, now, jitter)
-
-    def settle_failure(self, batch: Sequence[Outgoing], error: BaseException, now: float) -> None:
-        """
-        Apply the failure of a whole call; a permanent one ends the lane, as the next call would fail too.
-
-        Messages of a call that was refused for one of them are sent again, each alone.
-        """
-        aws = error if isinstance(error, AwsError) else None
-        code = aws.code if aws else type(error).__name__
-        retryable = aws is not None and aws.retryable
-        is_own_fault = not retryable and is_about_message(code)
-        if is_own_fault and len(batch) > 1 and self._stopped is None:
-            self._separate(batch, now)
-            return
-        for item in batch:
-            item.maybe_sent |= aws is None or not aws.answered
-        # With one try, the caller decides when the lane is tried again.
-        if not is_own_fault and (not retryable or self._policy.max_attempts == 1):
-            # Before the answers are applied: they are final then, and no message of the batch is tried again.
-            self.stop(LANE_FAILED, f"cannot send to the lane: {error}")
-        refused = Refused(code=code, reason=str(error) or code, retryable=retryable, of_call=True)
-        self.settle(batch, {item.index: refused for item in batch}, now)
-
-    def _separate(self, batch: Sequence[Outgoing], now: float) -> None:
-        self._flow.ended(now, (), accepted=False)
-        for item in batch:
-            # That did not try the others.
-            item.attempts -= 1
-            item.alone = True
-            heapq.heappush(self._ready, (item.index, item))
+    @property
+    def is_stopped(self) -> bool:
+        """Whether no more calls start."""
+        return self._stopped is not None
 
     def stop(self, code: str, reason: str) -> None:
         """Start no more calls and report all waiting messages as unsent for this reason."""
@@ -151,12 +278,17 @@ class SendOrder:
         for item in waiting:
             self._give_up(item, Refused(code=code, reason=reason, retryable=False, of_call=True))
 
-    def _add(self, item: Outgoing) -> None:
-        group = self._groups.setdefault(item.message.message_group_id, deque())
-        group.append(item)
-        if len(group) == 1:
-            # By the index, so that groups take turns in the order of your list.
-            heapq.heappush(self._ready, (item.index, item))
+    def _fail_call(self, batch: Sequence[Outgoing], error: BaseException) -> None:
+        """Stop after a permanent failure, as the next call would fail too."""
+        aws = error if isinstance(error, AwsError) else None
+        retryable = aws is not None and aws.retryable
+        for item in batch:
+            item.maybe_sent |= aws is None or not aws.answered
+        is_own_fault = not retryable and aws is not None and is_about_message(aws.code)
+        # With one try, the caller decides when the lane is tried again.
+        if not is_own_fault and (not retryable or self._policy.max_attempts == 1):
+            # Before the answers are applied: they are final then, and no message of the batch is tried again.
+            self.stop(LANE_FAILED, f"cannot send to the lane: {error}")
 
     def _accept(self, item: Outgoing, answer: Accepted) -> None:
         self.sent[item.index] = SentMessage(
@@ -165,26 +297,18 @@ class SendOrder:
             message_id=answer.message_id,
             sequence_number=answer.sequence_number,
         )
-        group = self._groups[item.message.message_group_id]
-        group.popleft()
-        if not group:
-            del self._groups[item.message.message_group_id]
-        # The next one of the group begins only now, so no answer of SQS can put it first.
-        elif self._stopped is None:
-            heapq.heappush(self._ready, (group[0].index, group[0]))
+        self._leave(item)
+
+    def _begin(self, item: Outgoing) -> None:
+        if self._stopped is None:
+            super()._begin(item)
         else:
             code, reason = self._stopped
-            self._give_up(group[0], Refused(code=code, reason=reason, retryable=False, of_call=True))
+            self._give_up(item, Refused(code=code, reason=reason, retryable=False, of_call=True))
 
     def _refuse(self, item: Outgoing, answer: Refused, now: float, jitter: float) -> None:
-        throttled = is_throttle(answer.code)
-        # SQS has not seen the message, so that did not try it.
-        item.attempts -= throttled
-        if not answer.retryable or self._stopped is not None or self._policy.is_spent(item, now):
-            self._give_up(item, answer)
-            return
-        due = self._flow.resumes_at if throttled else now + self._policy.delay(item.attempts, jitter)
-        heapq.heappush(self._delayed, (due, item.index, item))
+        item.maybe_sent |= answer is UNANSWERED
+        super()._refuse(item, answer, now, jitter)
 
     def _give_up(self, item: Outgoing, answer: Refused) -> None:
         """Report a message as unsent and the later ones of its group with it, so that none overtakes it."""
@@ -195,10 +319,12 @@ class SendOrder:
             retryable=False,
             of_call=True,
         )
-        for later in list(self._groups.pop(item.message.message_group_id, ()))[1:]:
+        for later in list(self._groups.pop(item.message_group_id, ()))[1:]:
             self._report(later, blocked)
 
     def _report(self, item: Outgoing, answer: Refused) -> None:
+        self._held -= 1
+        self._held_bytes -= item.size_bytes
         tries = f" (after {item.attempts} tries)" if item.attempts > 1 else ""
         self.unsent[item.index] = UnsentMessage(
             message=item.message,

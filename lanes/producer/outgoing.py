@@ -49,6 +49,11 @@ class Outgoing:
     # Of a message that is sent on; else made from its trace.
     trace_header: str | None = None
 
+    @property
+    def message_group_id(self) -> str:
+        """Its group at SQS."""
+        return self.message.message_group_id
+
     def entry(self, entry_id: str) -> SendEntry:
         """Return it as an entry of a batch call."""
         return SendEntry(

@@ -35,7 +35,7 @@ class OutgoingRow:
 
     Attributes:
         row: The row of the table.
-        position: Position in the partition, starting at 1.
+        index: Position in the partition, starting at 1.
         identity: Identity of the message, by which a rerun knows it.
         priority: Priority of the message.
         body: Body of the message.
@@ -49,7 +49,7 @@ class OutgoingRow:
     """
 
     row: Row
-    position: int
+    index: int
     identity: str
     priority: int
     body: str

@@ -170,7 +170,7 @@ class RowReader:
             raise MessageTooLargeError(size_bytes=size, limit_bytes=LARGEST_BODY_BYTES)
         return OutgoingRow(
             row=row,
-            position=position,
+            index=position,
             identity=message.identity,
             priority=message.priority or 0,
             body=body,

@@ -35,7 +35,7 @@ class RowsUnsentError(SendError):
     def __init__(self, *, partition: int, failed: list[Failed], sent: int) -> None:
         self.partition = partition
         named = "".join(
-            f"\n  - row {one.item.position} (id {id_in(one.item.identity)!r}): {one.code}: {one.reason}"
+            f"\n  - row {one.item.index} (id {id_in(one.item.identity)!r}): {one.code}: {one.reason}"
             for one in failed[:MAX_NAMED_ROWS]
         )
         more = len(failed) - MAX_NAMED_ROWS
@@ -251,7 +251,7 @@ class _Run:
         if ended.error is not None:
             window.settle_failure(batch, ended.error, task.pace.clock())
             return
-        accepted = window.settle(batch, ended.answers, task.pace.clock())
+        accepted = window.answered(batch, ended.answers, task.pace.clock())
         self._counts.lanes[window.lane] += len(accepted)
         task.record.sent(window.lane, accepted)
         if task.report is not None and task.report.is_due:
@@ -263,7 +263,7 @@ class _Run:
             failed, window.failed = window.failed, []
             for one in failed:
                 if one.refused:
-                    self._refuse(one.item.row, one.item.position, f"{one.code}: {one.reason}", None)
+                    self._refuse(one.item.row, one.item.index, f"{one.code}: {one.reason}", None)
                 else:
                     window.failed.append(one)
 

@@ -70,7 +70,7 @@ class Bulk(Followed):
         plan = None
         try:
             plan = WritePlan.make(self._options | run | follow | more, None)
-            done = plan.finish([plan.write([self._rows(rows)], Task())])
+            done = plan.finish(plan.writing([self._rows(rows)], Task()))
         except ProcessKilled:
             self.world.calls.killed = False
             return None

@@ -72,7 +72,9 @@ class Sender:
 
     def _settle(self, batch, *, accepted):
         if accepted:
-            self.arrived += [one.identity for one in self.window.settle(batch, [None] * len(batch), self.now)]
+            self.arrived += [
+                one.identity for one in self.window.answered(batch, [None] * len(batch), self.now)
+            ]
         else:
             self.throttles += 1
             self.window.settle_failure(batch, THROTTLED, self.now)
@@ -142,7 +144,7 @@ def test_a_throttle_pauses_the_lane_and_its_rows_come_first():
     """All rows of the lane wait, since each call would be throttled."""
     made = window(concurrency=2)
     first, other = made.next_batch(0.0), made.next_batch(0.0)
-    made.settle(other, [None] * 10, 0.0)
+    made.answered(other, [None] * 10, 0.0)
 
     made.settle_failure(first, THROTTLED, 0.0)
 
@@ -161,7 +163,7 @@ def test_the_pause_doubles_from_throttle_to_throttle_up_to_a_second_and_ends_wit
             pauses.append(made.next_due() - now)
             now = made.next_due()
         else:
-            made.settle(batch, answers, now)
+            made.answered(batch, answers, now)
 
     assert pauses == pytest.approx([0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.0, 1.0, 0.02])
 
@@ -198,22 +200,22 @@ def test_throttled_entries_of_an_accepted_call_are_sent_again_alone():
     made = window(10)
     answer = Refused(code="RequestThrottled", reason="slower", retryable=True)
 
-    accepted = made.settle(made.next_batch(0.0), [None] * 8 + [answer] * 2, 0.0)
+    accepted = made.answered(made.next_batch(0.0), [None] * 8 + [answer] * 2, 0.0)
 
-    assert [one.position for one in accepted] == list(range(8))
-    assert [one.position for one in made.next_batch(1.0)] in ([8, 9], [9, 8])
+    assert [one.index for one in accepted] == list(range(8))
+    assert [one.index for one in made.next_batch(1.0)] in ([8, 9], [9, 8])
 
 
 def test_a_row_that_may_have_been_sent_is_given_up_in_time_although_its_later_calls_were_throttled():
     """SQS drops a repeat for five minutes only."""
     throttled = Refused(code="RequestThrottled", reason="slower", retryable=True)
     made = window(1)
-    made.settle(made.next_batch(0.0), [BUSY], 0.0)
+    made.answered(made.next_batch(0.0), [BUSY], 0.0)
     now = 0.0
     while not made.failed:
         now = made.next_due()
         made.add(row(1))
-        made.settle(made.next_batch(now), [throttled, None], now)
+        made.answered(made.next_batch(now), [throttled, None], now)
 
-    assert [one.item.position for one in made.failed] == [0]
+    assert [one.item.index for one in made.failed] == [0]
     assert 180 <= now < 181

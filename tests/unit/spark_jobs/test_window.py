@@ -5,11 +5,11 @@ from datetime import timedelta
 import pytest
 
 from lanes.errors import AwsError
-from lanes.producer.order import MAX_BYTES, MAX_ENTRIES
+from lanes.producer.order import MAX_BYTES, MAX_ENTRIES, MAX_HELD, MAX_HELD_BYTES
 from lanes.producer.outgoing import Refused
 from lanes.retries import RetryPolicy
 from spark_jobs.rows.outgoing import OutgoingRow
-from spark_jobs.sending.window import MAX_ROWS, MAX_WINDOW_BYTES, SendWindow, WindowSettings
+from spark_jobs.sending.window import SendWindow, WindowSettings
 
 BUSY = Refused(code="ServiceUnavailable", reason="try again", retryable=True)
 DENIED = AwsError(operation="SendMessageBatch", code="AccessDenied", message="no", retryable=False)
@@ -30,7 +30,7 @@ def window(rows=(), **settings):
     return made
 
 
-@pytest.mark.parametrize(("size", "rows"), [(2, MAX_ROWS), (MAX_BYTES, MAX_WINDOW_BYTES // MAX_BYTES)])
+@pytest.mark.parametrize(("size", "rows"), [(2, MAX_HELD), (MAX_BYTES, MAX_HELD_BYTES // MAX_BYTES)])
 def test_a_window_is_full_at_its_number_of_rows_or_bytes(size, rows):
     """The memory of a task is bounded, however large its partition."""
     made = window(row(number, size=size) for number in range(rows - 1))
@@ -43,9 +43,9 @@ def test_a_window_is_full_at_its_number_of_rows_or_bytes(size, rows):
 
 def test_rows_that_have_left_make_room():
     """Rows and bytes are counted down when SQS has them."""
-    made = window(row(number, size=MAX_BYTES) for number in range(MAX_WINDOW_BYTES // MAX_BYTES))
+    made = window(row(number, size=MAX_BYTES) for number in range(MAX_HELD_BYTES // MAX_BYTES))
 
-    made.settle(made.next_batch(0.0), [None], 0.0)
+    made.answered(made.next_batch(0.0), [None], 0.0)
 
     assert not made.is_full
     assert made.next_batch(0.0, max_entries=1)
@@ -61,12 +61,12 @@ def test_a_transient_failure_halves_the_calls_in_flight(whole_call):
     if whole_call:
         made.settle_failure(first, UNAVAILABLE, 0.0)
     else:
-        made.settle(first, [BUSY, *[None] * 9], 0.0)
+        made.answered(first, [BUSY, *[None] * 9], 0.0)
 
     assert not made.next_batch(0.0)
-    made.settle(others[0], [None] * 10, 0.0)
+    made.answered(others[0], [None] * 10, 0.0)
     assert not made.next_batch(0.0)
-    made.settle(others[1], [None] * 10, 0.0)
+    made.answered(others[1], [None] * 10, 0.0)
     assert made.next_batch(0.0)
 
 
@@ -88,7 +88,7 @@ def test_a_permanent_failure_ends_one_call_and_gives_up_its_rows():
 
     made.settle_failure(first, DENIED, 0.0)
 
-    assert [(one.item.position, one.code, one.refused) for one in made.failed] == [
+    assert [(one.item.index, one.code, one.refused) for one in made.failed] == [
         (number, "AccessDenied", False) for number in range(10)
     ]
     assert made.next_batch(0.0)
@@ -100,19 +100,19 @@ def test_a_call_is_full_with_ten_rows_or_a_mebibyte():
     assert not window(row(number) for number in range(MAX_ENTRIES - 1)).has_batch
     assert window(row(number) for number in range(MAX_ENTRIES)).has_batch
     halves = window(row(number, size=MAX_BYTES // 2) for number in range(3))
-    assert [one.position for one in halves.next_batch(0.0)] == [0, 1]
+    assert [one.index for one in halves.next_batch(0.0)] == [0, 1]
 
 
 def test_accepted_calls_regain_the_limit_and_no_more():
     """It was halved to two, and grows by one in the time of each round of calls."""
     made = window((row(number) for number in range(1_500)), concurrency=4)
-    made.settle(made.next_batch(0.0), [BUSY, *[None] * 9], 0.0)
+    made.answered(made.next_batch(0.0), [BUSY, *[None] * 9], 0.0)
     limits = []
     for _ in range(9):
         calls = [batch for _ in range(9) if (batch := made.next_batch(0.0))]
         limits.append(len(calls))
         for batch in calls:
-            made.settle(batch, [None] * len(batch), 0.0)
+            made.answered(batch, [None] * len(batch), 0.0)
 
     assert limits[0] == 2
     assert limits == sorted(limits)
@@ -122,14 +122,14 @@ def test_accepted_calls_regain_the_limit_and_no_more():
 def test_a_failed_row_is_due_after_its_delay():
     """The delay doubles with each try, and the row is first in the next call."""
     made = window([row(1), row(2), row(3)], policy=RetryPolicy(backoff_base=timedelta(seconds=1)))
-    made.settle(made.next_batch(100.0, max_entries=1), [BUSY], 100.0)
+    made.answered(made.next_batch(100.0, max_entries=1), [BUSY], 100.0)
     made.next_batch(100.0, max_entries=1)
     assert made.next_due() == 101.0
 
     again = made.next_batch(101.0, max_entries=1)
-    made.settle(again, [BUSY], 101.0)
+    made.answered(again, [BUSY], 101.0)
 
-    assert [one.position for one in again] == [1]
+    assert [one.index for one in again] == [1]
     assert made.next_due() == 103.0
 
 
@@ -148,11 +148,11 @@ def test_ready_rows_are_due_after_a_pause_whose_rows_were_given_up():
 def test_a_row_that_failed_for_too_long_is_given_up():
     """The time counts from its first try: SQS may have taken that one, and drops repeats for five minutes only."""
     made = window([row(1)], policy=RetryPolicy(give_up_after=timedelta(seconds=30)))
-    made.settle(made.next_batch(100.0), [BUSY], 100.0)
-    made.settle(made.next_batch(129.0), [BUSY], 129.0)
+    made.answered(made.next_batch(100.0), [BUSY], 100.0)
+    made.answered(made.next_batch(129.0), [BUSY], 129.0)
     assert not made.failed
 
-    made.settle(made.next_batch(140.0), [BUSY], 140.0)
+    made.answered(made.next_batch(140.0), [BUSY], 140.0)
 
-    assert [(one.item.position, one.refused) for one in made.failed] == [(1, False)]
+    assert [(one.item.index, one.refused) for one in made.failed] == [(1, False)]
     assert made.is_empty
