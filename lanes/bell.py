@@ -36,6 +36,7 @@ _PREFIX = "slot-"
 _SLOT = re.compile(rf"{_PREFIX}(0|[1-9][0-9]{{0,2}})")
 # The number of an interval at the end of a deduplication id.
 _SECOND = re.compile(r"-([0-9]{1,15})\Z")
+_LANE_PREFIX = "lanes-ring-"
 HEARTBEAT = "heartbeat"
 """The group of the heartbeat."""
 LARGEST_BATCH = 10
@@ -92,6 +93,18 @@ def maximum_concurrency(slots: int) -> int:
     AWS: it is 2 to 1,000 (Lambda API, ScalingConfig).
     """
     return min(max(2, slots), 1000)
+
+
+def is_ring(group: str, body: str) -> bool:
+    """Whether a message of a lane is a ring, which starts an invocation of its mapping and is nobody's message."""
+    return body == BODY and group.startswith(_LANE_PREFIX)
+
+
+def lane_rings(count: int, at: float) -> list[Ring]:
+    """Return messages for a lane's own queue that start so many invocations of its mapping, at an epoch time."""
+    second = second_of(at)
+    names = [f"{_LANE_PREFIX}{number}" for number in range(count)]
+    return [Ring(name, f"{name}-{second}") for name in names]
 
 
 def slot_of(group: str) -> int | None:

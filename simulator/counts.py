@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from random import Random
 
+    from lanes.bell import Ring
     from lanes.config import LanesConfig
     from lanes.consumer.ledger import Entry
     from lanes.consumer.records import RawRecord
@@ -103,6 +104,11 @@ class ApproximateQueues(MemoryQueues):
     def forward(self, lane: str, record: RawRecord, *, body: str, deduplication_id: str) -> None:
         """Send a record's body to a lane."""
         super().forward(lane, record, body=body, deduplication_id=deduplication_id)
+        self.on_visible(lane)
+
+    def ring(self, lane: str, rings: Sequence[Ring]) -> None:
+        """Send rings to a lane's own queue."""
+        super().ring(lane, rings)
         self.on_visible(lane)
 
     def _exact(self, lane: str) -> LaneDepth:

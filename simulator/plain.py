@@ -14,10 +14,11 @@ import dataclasses
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from lanes.config import EngineName, LanesConfig
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from lanes.config import LanesConfig
     from lanes.consumer.engines.check import DepthReader
 
 VISIBILITY = timedelta(seconds=30)
@@ -27,9 +28,19 @@ VISIBILITY = timedelta(seconds=30)
 def as_published(config: LanesConfig, *, batch: int = 1) -> LanesConfig:
     """Return the lanes with the pattern's own queues and mappings."""
     lanes = [
-        dataclasses.replace(lane, batch_size=batch, visibility_timeout=VISIBILITY) for lane in config.lanes
+        dataclasses.replace(lane, batch_size=batch, visibility_timeout=VISIBILITY)
+        for lane in without_shares(config).lanes
     ]
     return dataclasses.replace(config, lanes=tuple(lanes))
+
+
+def without_shares(config: LanesConfig) -> LanesConfig:
+    """Return the lanes with the defaults of mappings that share no slots, each with a whole batch."""
+    if not config.serves_in_place:
+        return config
+    document = config.to_dict(brief=True)
+    document["consumer"]["engine"] = EngineName.PULL.value
+    return dataclasses.replace(LanesConfig.from_dict(document), consumer=config.consumer)
 
 
 class PlainConsumer:

@@ -31,7 +31,7 @@ from .history import Handled, HandledLog, History
 from .mapping import SimulatedMapping
 from .meter import Meter, SlotWatch
 from .parameters import Faults, Unknowns
-from .plain import PlainConsumer, as_published
+from .plain import PlainConsumer, as_published, without_shares
 from .scheduler import Scheduler
 
 if TYPE_CHECKING:
@@ -130,6 +130,8 @@ class SimulatedLanes:
     ) -> None:
         if pattern is Pattern.PLAIN:
             config = as_published(config, batch=plain_batch)
+        elif pattern is Pattern.NONE:
+            config = without_shares(config)
         if pattern is Pattern.PULL and config.consumer.engine is not EngineName.PULL:
             document = config.to_dict(brief=True)
             document["consumer"]["engine"] = EngineName.PULL.value

@@ -14,7 +14,6 @@ from lanes.aws.table.ledger import DynamoDBLedger
 from lanes.aws.table.overrides import DynamoDBOverrides
 from lanes.aws.table.slots import DynamoDBPauses, DynamoDBSlots
 from lanes.aws.telemetry.powertools import PowertoolsTelemetry
-from lanes.config import EngineName
 from lanes.config.deployment import Deployment
 from lanes.consumer.runtime import Runtime
 from lanes.errors import ConfigurationError
@@ -85,8 +84,8 @@ def _bell(deployment: Deployment, clients: Clients) -> BellQueue | None:
 
 
 def _queues(deployment: Deployment, clients: Clients) -> LaneQueueCalls:
-    """Return the lanes' queues; the pull engine receives and deletes by itself, all day long."""
-    if deployment.config.consumer.engine is EngineName.MAPPINGS:
+    """Return the lanes' queues; slots that receive and delete do so all day long."""
+    if not deployment.config.receives:
         return LaneQueueCalls(deployment=deployment, client=clients.sqs())
     from lanes.aws.queues.lean_client import LeanClient
     from lanes.consumer.engines.looks import POLL

@@ -123,7 +123,9 @@ def read_lanes(
         _check_name(raw.get("name"), names, table)
         if not table.has("threshold") and position < len(tables) - 1:
             table.problem("threshold is missing; only the last lane has none")
-        lanes.append(replace(_lane(table, consumer), name=str(raw.get("name")), position=position))
+        default = _default(consumer, position=position, lanes=len(tables))
+        lane = _lane(table, consumer, default=default)
+        lanes.append(replace(lane, name=str(raw.get("name")), position=position))
     _compare_thresholds(lanes, problems)
     if lanes and lanes[-1].closing:
         problems.append(
@@ -163,12 +165,30 @@ def _check_name(name: object, names: dict[str, str], table: ConfigTable) -> None
     names.setdefault(key, name)
 
 
-def _lane(table: ConfigTable, consumer: ConsumerSettings) -> Lane:
-    default = Lane(name="")
-    needed = VISIBILITY_FACTOR * consumer.function_timeout
+def _default(consumer: ConsumerSettings, *, position: int, lanes: int) -> Lane:
+    """
+    Return the defaults of a lane that depend on the slots and on its place among the lanes.
+
+    With twice as many slots as lanes the mappings start no more invocations than there are slots, so that none is
+    throttled. Then the highest one brings single messages, since others would wait behind them while slots are free.
+    """
     slots = max(LOWEST_CONCURRENCY, min(HIGHEST_CONCURRENCY, consumer.reserved_concurrency))
+    default = Lane(name="", maximum_concurrency=slots)
+    middle = LOWEST_CONCURRENCY * max(0, lanes - 2)
+    if consumer.engine is EngineName.PULL or lanes < 2 or slots < LOWEST_CONCURRENCY * lanes:  # noqa: PLR2004
+        return default
+    first = (slots - middle) // 2
+    if position == 0:
+        return replace(default, maximum_concurrency=first, batch_size=1)
+    if position < lanes - 1:
+        return replace(default, maximum_concurrency=LOWEST_CONCURRENCY, batch_size=LOWEST_CONCURRENCY)
+    return replace(default, maximum_concurrency=slots - middle - first)
+
+
+def _lane(table: ConfigTable, consumer: ConsumerSettings, *, default: Lane) -> Lane:
+    needed = VISIBILITY_FACTOR * consumer.function_timeout
     delays = _yield_delays(table, consumer)
-    read = table.read(READERS, default, visibility_timeout=needed, maximum_concurrency=slots)
+    read = table.read(READERS, default, visibility_timeout=needed)
     lane = Lane(**read, name="", yield_delay_min=delays[0], yield_delay_max=delays[1])
     if table.has("weight") and not consumer.is_weighted:
         table.problem(

@@ -128,6 +128,21 @@ class LanesConfig:
                     return lane
         return self.last_lane
 
+    @property
+    def serves_in_place(self) -> bool:
+        """
+        Whether an invocation of a mapping serves what is more urgent in its own slot, and yields nothing.
+
+        That takes mappings of which Lambda throttles none: what a throttled one has taken out, nobody can receive.
+        """
+        started = sum(lane.maximum_concurrency for lane in self.lanes)
+        return self.consumer.engine is EngineName.MAPPINGS and started <= self.consumer.reserved_concurrency
+
+    @property
+    def receives(self) -> bool:
+        """Whether slots receive from the lanes themselves."""
+        return self.consumer.engine is EngineName.PULL or self.serves_in_place
+
     def highest_priority(self, lane: Lane) -> int | None:
         """Return the highest priority with which `lane_for` gives this lane; None without a limit."""
         if not self.enabled:

@@ -11,7 +11,6 @@ import uuid
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from lanes.config.settings import EngineName
 from lanes.config.settings import Policy as PolicyName
 from lanes.consumer.attempts import Attempts
 from lanes.consumer.batch import Corridor
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from lanes.config.deployment import Deployment
-    from lanes.consumer.engines.hand_back import Bell
+    from lanes.consumer.engines.hand_back import Bell, RingingQueues
     from lanes.consumer.engines.looks import ReceivingQueues
     from lanes.consumer.engines.order import Rate
     from lanes.consumer.engines.slot import SlotServices
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
     from lanes.pauses import Pauses
     from lanes.runs import Ends, RunTable
 
-    class Queues(DepthReader, ReceivingQueues, SettlementQueues, Protocol):
+    class Queues(DepthReader, ReceivingQueues, RingingQueues, SettlementQueues, Protocol):
         """The consumer's calls to its queues: read counts, receive, delete, change visibility, dead-letter, send on."""
 
 
@@ -123,7 +122,7 @@ class Runtime:
         rates = self._kind_rates(settlement, reserve)
         interceptors = self._interceptors(settlement, peers, rates, environment)
         corridor = Corridor(interceptors=interceptors, attempts=attempts, settlement=settlement)
-        if config.consumer.engine is EngineName.PULL:
+        if config.receives:
             from lanes.consumer.engines.starters import Starters
 
             services = self._slot_services(corridor, reserve, peers, rates)
@@ -159,6 +158,7 @@ class Runtime:
     def _slot_services(
         self, corridor: Corridor, reserve: Reserve, peers: Peers, rates: KindRates | None
     ) -> SlotServices:
+        from lanes.consumer.engines.hand_back import LaneRings
         from lanes.consumer.engines.looks import Looking, Paused
         from lanes.consumer.engines.order import Strict, Weighted
         from lanes.consumer.engines.pace import Pace
@@ -168,8 +168,9 @@ class Runtime:
         config, consumer = self.deployment.config, self.deployment.config.consumer
         looking = Looking(
             queues=self.queues,
-            # A poll and a deletion for each lane, a look, two timers, a ring for others, and the paused lanes.
-            beside=self.beside or Threads(2 * len(config.lanes) + 5),
+            # A poll and a deletion for each lane, a look, two timers, a ring for others, the paused lanes, and the
+            # visibility of a mapping's batch.
+            beside=self.beside or Threads(2 * len(config.lanes) + 6),
             pace=Pace(consumer),
             telemetry=corridor.settlement.telemetry,
             clock=self.clock,
@@ -186,6 +187,7 @@ class Runtime:
             rate=self._rate(consumer.max_rate) if consumer.max_rate else None,
             next_rated=rates.next_return if rates else lambda: math.inf,
             bell=self.bell,
+            lane_rings=LaneRings(config, self.queues, looking) if config.serves_in_place else None,
             sleep=self.sleep,
         )
 

@@ -400,7 +400,7 @@ class InMemoryLanes:
         return lane if lane is None else self.config.lane(lane).name
 
     def _new_queues(self, calls: Calls) -> MemoryQueues:
-        if self.config.consumer.engine is EngineName.PULL:
+        if self.config.receives:
             return PulledQueues(self.config, self.clock, calls, native=LAST_RESORT, journal=self.journal)
         return MemoryQueues(self.config, self.clock, calls, native=LAST_RESORT)
 

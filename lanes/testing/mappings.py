@@ -9,7 +9,7 @@ from collections import deque
 from random import Random
 from typing import TYPE_CHECKING
 
-from lanes.bell import BODY, HEARTBEAT, RETURN_EVERY
+from lanes.bell import BODY, HEARTBEAT, RETURN_EVERY, is_ring
 from lanes.mapping.rules import MappingRules, is_expired
 from lanes.mapping.settings import MappingSettings
 from lanes.testing.bell import BELL
@@ -35,7 +35,8 @@ class Mappings:
     Each mapping follows the rules of `lanes.mapping`: it receives batches as soon as it can, whether a slot is free or
     not, up to its maximum concurrency. A free slot goes to the highest lane with a batch; AWS documents no order, and
     the consumer answers a wrong one with a yield. With several slots, other invocations run between two records of
-    one, as they would beside it.
+    one, as they would beside it. With twice as many slots as lanes they run one after the other, since each goes on
+    until the lanes are empty.
 
     Args:
         config: the lanes.
@@ -69,7 +70,8 @@ class Mappings:
         self._running: list[tuple[Lane, Sequence[ReceivedMessage]]] = []
         self._outside = contextvars.copy_context()
         calls.takes = lambda _operation: self._receive()
-        invocations.after_handler = self._run_beside
+        if not config.serves_in_place:
+            invocations.after_handler = self._run_beside
 
     def step(self, *, until: Callable[[], bool]) -> bool:  # noqa: ARG002 - a batch is not cut short
         """Run one invocation if a lane has work; return whether one ran."""
@@ -116,6 +118,8 @@ class Mappings:
     def _invoke(self, lane: Lane) -> None:
         messages = self._waiting[lane.name].popleft().messages
         for message in messages:
+            if is_ring(message.group, message.body):
+                continue
             # Known already, unless the consumer itself sent it to this lane.
             self._journal.note_sent(
                 lane.name, message.body, group=message.group, message_id=message.message_id

@@ -10,6 +10,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from lanes.bell import BODY
 from lanes.consumer.engines.presence import Presence, PresenceSnapshot
 from lanes.consumer.ledger import Claim, Effect, Entry
 from lanes.consumer.records import RawRecord
@@ -22,6 +23,7 @@ from lanes.testing.fifo.settings import FifoSettings
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from lanes.bell import Ring
     from lanes.config import LanesConfig
     from lanes.consumer.settlement import DeadLetterNote, VisibilityChange
     from lanes.testing.calls import Calls
@@ -128,6 +130,12 @@ class MemoryQueues:
         """Take a record out of its lane."""
         with suppress(FifoQueueError), self.calls.make("DeleteMessage"):
             self.live[lane].delete(record.receipt_handle)
+
+    def ring(self, lane: str, rings: Sequence[Ring]) -> None:
+        """Send rings to a lane's own queue."""
+        with self.calls.make("SendMessageBatch"):
+            for ring in rings:
+                self.live[lane].send(BODY, group=ring.group, deduplication_id=ring.deduplication_id)
 
     def forward(self, lane: str, record: RawRecord, *, body: str, deduplication_id: str) -> None:
         """Send a record's body to a lane."""

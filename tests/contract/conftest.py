@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.support.memory import IN_PLACE
 from tests.support.outbox_bench import Bench
 from tests.support.outbox_stores import (  # noqa: F401 - fixtures
     clock,
@@ -19,7 +20,7 @@ def bench(subject, clock):  # noqa: F811 - the fixtures above
     return Bench(subject, clock)
 
 
-@pytest.fixture(scope="session", params=["mappings", "pull"])
+@pytest.fixture(scope="session", params=["mappings", "pull", IN_PLACE])
 def engine(request):
     """Give the name of each engine: these promises are the same for both."""
     return request.param

@@ -41,7 +41,7 @@ def waits(lanes, *, of=lambda _one: True):
 
 
 @pytest.mark.parametrize("pattern", ENGINES)
-@pytest.mark.parametrize("slots", [1, 3])
+@pytest.mark.parametrize("slots", [1, 3, 6])
 @pytest.mark.parametrize("nth", [1, 2])
 @pytest.mark.parametrize("after", [0.05, 0.5, 3.0, 11.0, 19.0])
 def test_what_a_dead_slot_had_in_hand_is_handled_in_time(pattern, slots, nth, after):
@@ -65,7 +65,7 @@ def test_what_a_dead_slot_had_in_hand_is_handled_in_time(pattern, slots, nth, af
 
 
 @pytest.mark.parametrize("pattern", ENGINES)
-@pytest.mark.parametrize("slots", [1, 3])
+@pytest.mark.parametrize("slots", [1, 3, 6])
 @pytest.mark.parametrize("after", [0.05, 0.5, 3.0, 11.0])
 def test_other_groups_and_lanes_wait_no_longer(pattern, slots, after):
     """Messages that the dead process had not received."""

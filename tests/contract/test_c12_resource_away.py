@@ -21,7 +21,7 @@ from lanes.testing import InMemoryLanes, ProcessKilled
 from lanes.testing.overrides import MemoryPauses
 from simulator.oracle import violations
 from simulator.simulated_lanes import Pattern, SimulatedLanes
-from tests.support.memory import World
+from tests.support.memory import World, consumer_of
 
 MINUTE = timedelta(minutes=1)
 WORK = 0.1
@@ -31,7 +31,7 @@ AWAY_FROM, AWAY_UNTIL = 60, 1260
 def simulated(engine, slots, *, messages=0):
     """Return lanes in virtual time, with messages in fifty groups of MAIN."""
     raw = {
-        "consumer": {"engine": engine, "reserved_concurrency": slots, "function_timeout": 60},
+        "consumer": {**consumer_of(engine), "reserved_concurrency": slots, "function_timeout": 60},
         "lanes": [{"name": "HIGH", "threshold": 50}, {"name": "MAIN"}],
     }
     pattern = Pattern.PULL if engine == "pull" else Pattern.LANES
@@ -225,7 +225,7 @@ class Desk:
         consumer = Consumer(unavailable=unavailable)
         for kind, resource in (resources or {"pay": ""}).items():
             consumer.handler(kind, resource=resource)(partial(self.work, kind))
-        config = LanesConfig.from_dict({"consumer": {"engine": engine, **settings}})
+        config = LanesConfig.from_dict({"consumer": {**consumer_of(engine), **settings}})
         self.lanes = InMemoryLanes(consumer, config=config)
 
     def work(self, kind, message):
@@ -458,7 +458,7 @@ def test_messages_of_a_batch_handler_say_it_each_for_itself(engine):
             raise Unavailable
         return None
 
-    lanes = InMemoryLanes(consumer, config=LanesConfig.from_dict({"consumer": {"engine": engine}}))
+    lanes = InMemoryLanes(consumer, config=LanesConfig.from_dict({"consumer": consumer_of(engine)}))
     for number in range(30):
         lanes.producer.send("pay", {}, group=str(number))
     lanes.run_until_idle()

@@ -7,7 +7,7 @@ import pytest
 
 from lanes.errors import ConfigurationError
 from lanes.testing.event import sqs_event
-from tests.support.memory import World, aws_error
+from tests.support.memory import IN_PLACE, World, aws_error
 from tests.support.scenario import Scenario
 
 
@@ -149,7 +149,7 @@ def test_an_event_from_an_unknown_queue_raises_and_is_reported(engine):
     world = World(engine=engine)
     for group in "abc":
         world.send("HIGH", group=group)
-    event = sqs_event("OTHER", world.receive("HIGH"))
+    event = sqs_event("OTHER", world.receive("HIGH", 3))
 
     with pytest.raises(ConfigurationError, match=r"OTHER.* is not a lane"):
         world.consumer.handle(event, None)
@@ -196,7 +196,8 @@ def test_a_message_whose_deletion_was_lost_is_handled_again(engine):
 
     scenario.drain()
 
-    assert scenario.done == ["a", "a"]
+    # A slot that goes on after its mapping's batch has deleted it by then.
+    assert scenario.done == (["a"] if engine == IN_PLACE else ["a", "a"])
     scenario.check_kept()
 
 

@@ -8,11 +8,12 @@ import pytest
 
 from lanes import Consumer, LanesConfig, Message
 from lanes.testing import InMemoryLanes
+from tests.support import memory
 
 
 def lanes_with(engine, *kinds, **settings):
     """Return lanes whose function handles these kinds."""
-    config = LanesConfig.from_dict({"consumer": {"engine": engine, **settings}})
+    config = LanesConfig.from_dict({"consumer": {**memory.consumer_of(engine), **settings}})
     return InMemoryLanes(consumer_of(*kinds), config=config)
 
 

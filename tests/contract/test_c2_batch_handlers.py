@@ -12,13 +12,21 @@ import pytest
 from lanes import Consumer, DeadLetter, LanesConfig, Message, Retry, current_priority, current_traceparent
 from lanes.errors import ConfigurationError
 from lanes.testing import InMemoryLanes, ProcessKilled
+from tests.support.memory import consumer_of
 from tests.support.scenario import Scenario
 
 IDS = [f"m{number}" for number in range(10)]
 
 
+LANES = [
+    {"name": "HIGH", "threshold": 50, "batch_size": 10},
+    {"name": "MEDIUM", "threshold": 0, "batch_size": 10},
+    {"name": "MAIN"},
+]
+
+
 def lanes_of(consumer, engine, **settings):
-    config = LanesConfig.from_dict({"consumer": {"engine": engine, **settings}})
+    config = LanesConfig.from_dict({"consumer": {**consumer_of(engine), **settings}, "lanes": LANES})
     return InMemoryLanes(consumer, config=config)
 
 
@@ -259,7 +267,7 @@ def test_a_checkpoint_lets_the_whole_call_yield_without_an_attempt(engine, idemp
             context.checkpoint()
 
     consumer.handler("urgent")(lambda _message: order.append("urgent"))
-    lanes = lanes_of(consumer, engine, idempotency=idempotency)
+    lanes = lanes_of(consumer, engine, idempotency=idempotency, reserved_concurrency=1)
     for name in IDS:
         lanes.producer.send("invoice", {}, id=name, priority=-100)
     lanes.run_until_idle()

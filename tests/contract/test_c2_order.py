@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.memory import aws_error
+from tests.support.memory import IN_PLACE, aws_error
 from tests.support.scenario import Scenario
 
 
@@ -119,7 +119,8 @@ def test_a_record_that_is_not_ours_any_more_holds_its_group(engine, lost):
     scenario.invoke("MAIN", messages)
     del queues.change_visibility
 
-    assert scenario.starts == []
+    # A slot that goes on after its mapping's batch receives those before it again.
+    assert {start.id for start in scenario.starts} == set(["m0", "m1"][:lost] if engine == IN_PLACE else [])
     scenario.drain()
     assert scenario.done == ["m0", "m1", "m2"]
     scenario.check_kept()

@@ -11,7 +11,7 @@ from lanes.testing.overrides import OVERRIDES_READ
 from lanes.testing.pulled import InLine
 from simulator.parameters import Unknowns
 from simulator.simulated_lanes import SimulatedLanes
-from tests.support.memory import Late, aws_error
+from tests.support.memory import Late, aws_error, consumer_of
 from tests.support.scenario import Scenario
 
 RECHECK = 0.25
@@ -605,7 +605,10 @@ def test_lanes_are_set_aside_one_for_another(beside):
 @pytest.mark.parametrize("engine", ["mappings", "pull"])
 def test_high_does_not_wait_longer_for_a_clock_that_was_set(engine, set_by):
     """With one slot, soon after its environment began; a mapping's own retries take eight seconds at most here."""
-    raw = {"consumer": {"engine": engine}, "lanes": [{"name": "HIGH", "threshold": 50}, {"name": "MAIN"}]}
+    raw = {
+        "consumer": {**consumer_of(engine)},
+        "lanes": [{"name": "HIGH", "threshold": 50}, {"name": "MAIN"}],
+    }
     lanes = SimulatedLanes(LanesConfig.from_dict(raw), seed=4)
     began, now = lanes.scheduler.now, lanes.scheduler.clock
     lanes._injector.clock = lambda: lambda: now() + (set_by if now() > began + 12 else 0.0)

@@ -15,12 +15,13 @@ import pytest
 from lanes import Consumer, DeadLetter, LanesConfig, Retry, current_priority, current_traceparent
 from lanes.consumer.event_loop import HandlerLoop
 from lanes.testing import InMemoryLanes, ProcessKilled
+from tests.support.memory import consumer_of
 
 MARK = contextvars.ContextVar("mark", default="outside")
 
 
 def lanes_of(consumer, engine, **settings):
-    config = LanesConfig.from_dict({"consumer": {"engine": engine, **settings}})
+    config = LanesConfig.from_dict({"consumer": {**consumer_of(engine), **settings}})
     return InMemoryLanes(consumer, config=config)
 
 
@@ -93,7 +94,7 @@ def test_a_checkpoint_yields_whether_it_is_awaited_or_not(engine, awaits):
                 await asyncio.sleep(0)
 
     consumer.handler("urgent")(lambda _message: order.append("urgent"))
-    lanes = lanes_of(consumer, engine)
+    lanes = lanes_of(consumer, engine, reserved_concurrency=1)
     lanes.producer.send("long", {}, priority=-100)
     lanes.run_until_idle()
 

@@ -13,13 +13,13 @@ import pytest
 from lanes import Consumer, DeadLetter, LanesConfig, Retry
 from lanes.consumer.signals import Yielded
 from lanes.testing import InMemoryLanes, ProcessKilled
-from tests.support.memory import World
+from tests.support.memory import World, consumer_of
 
 TENANT = ContextVar("tenant", default="none")
 
 
 def lanes_of(consumer, engine, **settings):
-    config = LanesConfig.from_dict({"consumer": {"engine": engine, **settings}})
+    config = LanesConfig.from_dict({"consumer": {**consumer_of(engine), **settings}})
     return InMemoryLanes(consumer, config=config)
 
 
@@ -55,7 +55,7 @@ def test_a_checkpoint_in_a_task_group_is_a_yield(engine):
             asyncio.run(main())
 
     consumer.handler("urgent")(lambda message: urgent.append(message.data))
-    lanes = lanes_of(consumer, engine)
+    lanes = lanes_of(consumer, engine, reserved_concurrency=1)
     lanes.producer.send("long", {}, priority=-100)
     lanes.run_until_idle()
 

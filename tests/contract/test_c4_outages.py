@@ -3,7 +3,7 @@
 import pytest
 
 from lanes.testing.overrides import OVERRIDES_READ
-from tests.support.memory import aws_error
+from tests.support.memory import aws_error, consumer_of
 from tests.support.overriding import Overridden
 
 # A thousand invocations each.
@@ -28,7 +28,7 @@ OUTAGES = {
 
 def outage(calls, raw, *, engine, fates, cancelled=False):
     """Let calls fail for a day while messages with these fates are in the lanes, then drain the lanes."""
-    consumer = {"engine": engine, **raw.get("consumer", {})}
+    consumer = {**consumer_of(engine), **raw.get("consumer", {})}
     scenario = Overridden({"consumer": consumer}, native=NATIVE, engine=engine)
     world, ends_at = scenario.world, scenario.world.clock.now + DAY
     for lane in ("HIGH", "MAIN"):

@@ -163,7 +163,7 @@ def test_a_checkpoint_that_yields_gives_its_attempt_back(idempotency):
 
 def test_a_message_that_succeeds_on_its_first_receive_costs_no_call_to_the_ledger(engine):
     """With idempotency off and one slot: reading the counts above is all."""
-    scenario = Scenario(engine=engine)
+    scenario = Scenario({"consumer": {"reserved_concurrency": 1}}, engine=engine)
     for lane in ("HIGH", "MEDIUM", "MAIN"):
         for number in range(30):
             scenario.send(lane, f"{lane}{number}", group=f"g{number % 7}")

@@ -12,7 +12,7 @@ import pytest
 
 from lanes import Consumer, LanesConfig, Message
 from lanes.testing import InMemoryLanes
-from tests.support.memory import World
+from tests.support.memory import World, consumer_of
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def lanes_with_a_handler(engine, **consumer_settings):
     def place(message: Message[Order]) -> None:
         reached.append(message)
 
-    config = LanesConfig.from_dict({"consumer": {"engine": engine, **consumer_settings}})
+    config = LanesConfig.from_dict({"consumer": {**consumer_of(engine), **consumer_settings}})
     return InMemoryLanes(consumer, config=config), reached
 
 
@@ -142,7 +142,7 @@ def test_whatever_reading_the_data_raises_is_a_dead_letter(engine, wanted, bad, 
 
     place.__annotations__["message"] = Message[wanted]
     consumer.handler("order.placed")(place)
-    lanes = InMemoryLanes(consumer, config=LanesConfig.from_dict({"consumer": {"engine": engine}}))
+    lanes = InMemoryLanes(consumer, config=LanesConfig.from_dict({"consumer": {**consumer_of(engine)}}))
     lanes.producer.send("order.placed", bad, group="g", id="bad")
     lanes.producer.send("order.placed", {"word": "good"}, group="g", id="good")
     lanes.run_for(60)

@@ -13,6 +13,7 @@ from lanes.errors import AwsError, ConfigurationError, InvalidMessageError, Mess
 from lanes.producer import Pacing, PartialSendError, Producer, RefusedMessagesError
 from lanes.runs import State
 from lanes.testing import InMemoryLanes
+from tests.support.memory import consumer_of
 
 MINUTE = timedelta(minutes=1)
 
@@ -47,7 +48,7 @@ moments = st.integers(-60, 3600)
 )
 def test_no_message_starts_before_its_time_nor_twice(sends, engine):
     """Whatever was sent before and after it, now and for later; with idempotency an id is one message."""
-    made = Handled(consumer={"engine": engine, "idempotency": True})
+    made = Handled(consumer={**consumer_of(engine), "idempotency": True})
     lanes, due = made.lanes, {}
     for number, seconds, is_aware in sends:
         moment = lanes.clock.time + timedelta(seconds=seconds)

@@ -11,6 +11,7 @@ from lanes.config import LanesConfig, Schedule
 from lanes.errors import AwsError
 from lanes.scheduled import SCHEDULED_TIME, occurrence
 from lanes.testing import InMemoryLanes
+from tests.support.memory import consumer_of
 
 MINUTE = 60.0
 
@@ -31,7 +32,7 @@ class Firing:
                 raise RuntimeError("it failed")
 
         settings = {
-            "engine": engine,
+            **consumer_of(engine),
             "reserved_concurrency": slots,
             "idempotency": idempotency,
             "function_timeout": 900,

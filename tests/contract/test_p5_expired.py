@@ -10,6 +10,7 @@ from lanes import Consumer, LanesConfig, Message
 from lanes.errors import InvalidMessageError, MessageDecodeError
 from lanes.testing import InMemoryLanes
 from tests.support.followed import KIND, NAME, OVER, Followed
+from tests.support.memory import consumer_of
 from tests.support.scenario import Scenario
 
 MINUTE = timedelta(minutes=1)
@@ -22,7 +23,7 @@ class Desk:
         self.calls, self.failures = [], 0
         consumer = Consumer()
         consumer.handler("remind")(self.remind)
-        config = LanesConfig.from_dict({"consumer": {"engine": engine, **settings}})
+        config = LanesConfig.from_dict({"consumer": {**consumer_of(engine), **settings}})
         self.lanes = InMemoryLanes(consumer, config=config)
 
     def remind(self, message):

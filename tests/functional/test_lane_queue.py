@@ -16,6 +16,7 @@ from lanes.aws.clients import Clients, receiver_config
 from lanes.aws.queues.dead_letter_queues import DeadLetterQueueCalls
 from lanes.aws.queues.lane_queue import NOTE_ATTRIBUTE, LaneQueueCalls, attribute_in_note, attributes_with
 from lanes.aws.runtime import runtime_from_env
+from lanes.bell import is_ring, lane_rings
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.consumer.engines.looks import POLL
@@ -289,6 +290,17 @@ def test_records_that_were_pulled_are_deleted(sqs, urls, calls):
 
     assert calls.delete("MAIN", records) == []
     assert calls.depth("MAIN").is_empty
+
+
+def test_rings_are_known_by_body_and_group_when_they_come(calls):
+    """One a second for each invocation, and more than a call takes."""
+    calls.ring("MAIN", lane_rings(12, 1_800_000_000.0))
+    calls.ring("MAIN", lane_rings(12, 1_800_000_000.5))
+
+    rings = [*pull(calls), *pull(calls)]
+
+    assert len(rings) == 12
+    assert all(is_ring(ring.group, ring.body) for ring in rings)
 
 
 def test_refused_deletions_are_told_by_message_id(sqs, urls, calls):

@@ -214,7 +214,7 @@ def test_settings_become_lanes():
     """What follows the slots by default goes on to follow them; what is not set stays."""
     applied = Settings(slots=8, batch_size=1, recheck=timedelta(milliseconds=100)).apply(CONFIG)
 
-    assert applied.lanes[0].maximum_concurrency == 8
+    assert applied.lanes[0].maximum_concurrency == 3
     assert {lane.batch_size for lane in applied.lanes} == {1}
     assert applied.consumer.recheck_interval == timedelta(milliseconds=100)
     assert Settings(slots=8).apply(CONFIG) == LanesConfig.from_dict({"consumer": {"reserved_concurrency": 8}})

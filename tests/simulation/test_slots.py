@@ -60,7 +60,8 @@ def test_every_message_is_handled_once_and_in_the_order_of_its_group(slots):
     """At any number of slots, under yields, parking and waking."""
     lanes = run(Pattern.LANES, slots)
 
-    assert lanes.tally.counts["YieldedMessages"] > 0
+    # With twice as many slots as lanes an invocation serves the lanes above itself.
+    assert (lanes.tally.counts["YieldedMessages"] > 0) is (slots < 6)
     assert len(lanes.handled) == lanes.sent
     for lane in ("HIGH", "MEDIUM", "MAIN"):
         last = {}

@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 from lanes.consumer.attempts import EXHAUSTED
 from lanes.events import Event
 from lanes.testing.pulled import InLine
-from tests.support.memory import Late, aws_error
+from tests.support.memory import IN_PLACE, Late, aws_error
 from tests.support.overriding import Overridden
 from tests.support.scenario import FAILURES
 
@@ -47,7 +47,7 @@ class Lanes(RuleBasedStateMachine):
     held = Bundle("held")
 
     @initialize(
-        engine=st.sampled_from(["mappings", "pull"]),
+        engine=st.sampled_from(["mappings", "pull", IN_PLACE]),
         beside=st.sampled_from([InLine, Late]),
         batch_size=st.integers(1, 10),
         slots=st.sampled_from([1, 2, 2, 3]),
@@ -56,6 +56,7 @@ class Lanes(RuleBasedStateMachine):
         seed=st.integers(0, 1000),
     )
     def begin(self, *, engine, beside, batch_size, slots, idempotency, takes, seed):
+        slots = 2 * len(LANES) if engine == IN_PLACE else slots
         lanes = [
             {"name": "HIGH", "threshold": 50, "batch_size": batch_size},
             {"name": "MEDIUM", "threshold": 0, "batch_size": batch_size},

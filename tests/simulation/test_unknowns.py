@@ -108,9 +108,9 @@ def test_the_slot_that_becomes_free_goes_to_whom_the_parameter_names():
 
 def test_pollers_grow_from_few_to_the_maximum_concurrency_while_there_is_work():
     """As far as the ramp allows, and no further."""
-    few = loaded(slots=10, concurrency=5, first_pollers=1, ramp=0.5, until=lambda lanes: lanes.handled)
+    few = loaded(slots=9, concurrency=5, first_pollers=1, ramp=0.5, until=lambda lanes: lanes.handled)
     many = loaded(
-        slots=10, concurrency=5, first_pollers=1, ramp=2.0, until=lambda lanes: lanes.done == lanes.sent
+        slots=9, concurrency=5, first_pollers=1, ramp=2.0, until=lambda lanes: lanes.done == lanes.sent
     )
 
     assert few.mappings["MAIN"].pollers == 1

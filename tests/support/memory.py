@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from lanes import Message
 from lanes.bell import BODY, HEARTBEAT
 from lanes.config import EngineName, LanesConfig
+from lanes.config.settings import default_lanes
 from lanes.consumer import Consumer
 from lanes.errors import AwsError
 from lanes.producer import Pacing, Producer
@@ -81,6 +82,17 @@ class Late(InLine):
             calls[0].result()
 
 
+IN_PLACE = "in place"
+"""The mappings with as many slots as it takes to serve the lanes above in a slot of their own."""
+
+
+def consumer_of(engine: str, *, lanes: int = 3) -> dict[str, Any]:
+    """Return the settings that choose an engine, or with mappings and enough slots its way to serve."""
+    if engine == IN_PLACE:
+        return {"engine": "mappings", "reserved_concurrency": max(2, 2 * lanes)}
+    return {"engine": engine}
+
+
 class World(MemoryStack):
     """
     Lanes in memory, under a clock that the test moves.
@@ -99,7 +111,10 @@ class World(MemoryStack):
         beside: Any = None,
     ) -> None:
         raw = raw or {}
-        config = LanesConfig.from_dict({**raw, "consumer": {"engine": engine, **raw.get("consumer", {})}})
+        lanes = len(raw.get("lanes", default_lanes()))
+        config = LanesConfig.from_dict(
+            {**raw, "consumer": {**consumer_of(engine, lanes=lanes), **raw.get("consumer", {})}}
+        )
         clock, calls = FakeClock(), Calls()
         journal = Journal(clock)
         queues = PulledQueues(config, clock, calls, native=native, journal=journal, takes=0.0)

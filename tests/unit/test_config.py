@@ -34,12 +34,41 @@ def test_asking_for_a_lane_that_is_not_there_names_those_that_are():
         LanesConfig().lane("LOW")
 
 
-@pytest.mark.parametrize(("slots", "maximum"), [(1, 2), (9, 9), (10, 10)])
-def test_mappings_may_use_all_slots_unless_set(slots, maximum):
+@pytest.mark.parametrize(("slots", "maximum"), [(1, 2), (2, 2), (5, 5)])
+def test_few_slots_may_be_used_by_each_mapping(slots, maximum):
     """AWS takes no maximum concurrency below two."""
     config = LanesConfig.from_dict({"consumer": {"reserved_concurrency": slots}})
 
     assert {maximum} == {lane.maximum_concurrency for lane in config.lanes}
+    assert {10} == {lane.batch_size for lane in config.lanes}
+    assert not config.serves_in_place
+
+
+@pytest.mark.parametrize(("slots", "shares"), [(6, [2, 2, 2]), (10, [4, 2, 4]), (51, [24, 2, 25])])
+def test_from_twice_the_lanes_on_the_mappings_share_the_slots(slots, shares):
+    """Then Lambda throttles none, and an invocation serves what is more urgent itself."""
+    config = LanesConfig.from_dict({"consumer": {"reserved_concurrency": slots}})
+
+    assert [lane.maximum_concurrency for lane in config.lanes] == shares
+    assert [lane.batch_size for lane in config.lanes] == [1, 2, 10]
+    assert config.serves_in_place
+
+
+def test_mappings_that_may_be_throttled_yield():
+    """Nobody can receive what a throttled mapping has taken out."""
+    lanes = [{"name": "HIGH", "threshold": 50, "maximum_concurrency": 9}, {"name": "MAIN"}]
+    config = LanesConfig.from_dict({"consumer": {"reserved_concurrency": 10}, "lanes": lanes})
+
+    assert not config.serves_in_place
+
+
+def test_the_pull_engine_serves_all_lanes_with_all_slots():
+    """Its slots receive by themselves."""
+    config = LanesConfig.from_dict({"consumer": {"reserved_concurrency": 10, "engine": "pull"}})
+
+    assert {10} == {lane.maximum_concurrency for lane in config.lanes}
+    assert config.receives
+    assert not config.serves_in_place
 
 
 def test_notes_explain_reserved_concurrency_below_the_sum_of_the_mappings():

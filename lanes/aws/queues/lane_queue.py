@@ -9,6 +9,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
+from lanes.bell import BODY
 from lanes.body import TRACE_HEADER, attribute_bytes, sendable_attribute, sendable_trace
 from lanes.consumer.records import RawRecord
 from lanes.depth import LaneDepth
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from mypy_boto3_sqs import SQSClient
 
+    from lanes.bell import Ring
     from lanes.config.deployment import Deployment
     from lanes.consumer.settlement import DeadLetterNote, VisibilityChange
 
@@ -162,6 +164,24 @@ class LaneQueueCalls:
                 MessageAttributes=attributes,
                 **sendable_trace(record.attributes.get(TRACE_HEADER)),
             )
+
+    def ring(self, lane: str, rings: Sequence[Ring]) -> None:
+        """Send rings to a lane's own queue."""
+        for start in range(0, len(rings), LARGEST_BATCH):
+            with aws_errors("SendMessageBatch"):
+                # Which of them SQS refuses doesn't matter: the next ones are sent a second later.
+                self._client.send_message_batch(
+                    QueueUrl=self._queues[lane].url,
+                    Entries=[
+                        {
+                            "Id": str(position),
+                            "MessageBody": BODY,
+                            "MessageGroupId": ring.group,
+                            "MessageDeduplicationId": ring.deduplication_id,
+                        }
+                        for position, ring in enumerate(rings[start : start + LARGEST_BATCH])
+                    ],
+                )
 
     def _delete_batch(
         self, lane: str, records: Sequence[RawRecord]

@@ -19,11 +19,10 @@ from lanes.aws.table.ledger import DynamoDBLedger
 from lanes.aws.table.overrides import DynamoDBOverrides
 from lanes.aws.table.runs import DynamoDBRuns
 from lanes.aws.table.slots import DynamoDBPauses, DynamoDBSlots
-from lanes.config import EngineName
 from lanes.errors import AwsError, ConfigurationError
 from lanes.operate.history.recent import RecentWorkReader
 from lanes.operate.history.tracer import Tracer
-from lanes.operate.lanes.mappings import PulledLanes
+from lanes.operate.lanes.mappings import PulledLanes, ServedLanes
 from lanes.operate.overrides.change import count_met
 from lanes.outbox.dynamodb.operations import find_entry
 from lanes.producer import Producer
@@ -93,9 +92,10 @@ class Operations:
         calls = MappingCalls(
             deployment=self.deployment, client=self._clients.operations("lambda"), sqs=self._sqs
         )
-        if self.deployment.bell is None:
-            return calls
         pauses = DynamoDBPauses(table=self.deployment.table, client=self._dynamodb)
+        if self.deployment.bell is None:
+            is_shared = self.deployment.config.serves_in_place
+            return ServedLanes(calls=calls, pauses=pauses) if is_shared else calls
         bell = sender_bell(self.deployment, self._sqs)
         return PulledLanes(calls=calls, pauses=pauses, ring=bell.resumed)
 
@@ -162,7 +162,7 @@ class Operations:
         consumer = self.deployment.config.consumer
         slots = DynamoDBSlots(table=self.deployment.table, client=self._dynamodb)
         # Elsewhere the environments write no presence records: see `lanes.consumer.engines.presence`.
-        has_presence = consumer.engine is EngineName.MAPPINGS and consumer.reserved_concurrency > 1
+        has_presence = not self.deployment.config.receives and consumer.reserved_concurrency > 1
         return RecentWorkReader(
             logs,
             presence=(lambda: slots.read("").peers) if has_presence else None,

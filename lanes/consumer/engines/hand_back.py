@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import math
 import threading
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from lanes.bell import COALESCING, others
+from lanes.bell import COALESCING, Ring, lane_rings, others, second_of
 from lanes.consumer import telemetry as report
 from lanes.consumer.engines import Turn
 from lanes.consumer.engines.looks import POLL
 from lanes.consumer.engines.pace import FRESH, SPREAD
 from lanes.consumer.outcome import Outcome, Outcomes, Reason, shortest_delay
+from lanes.consumer.settlement import VisibilityChange
 from lanes.errors import AwsError
 from lanes.events import Event
 
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from lanes.consumer.ledger import Entry
     from lanes.consumer.records import RawRecord
     from lanes.consumer.settlement import Settlement
+    from lanes.depth import LaneDepth
 
 RINGS_AGAIN = 5
 """Seconds after a ring for the messages of a lane until others are rung for."""
@@ -73,17 +77,77 @@ class Timer:
             self.start(after)
 
 
-class Bell(Protocol):
-    """The bell; each call raises `AwsError`."""
+class Ringing(Protocol):
+    """What starts other slots; each call raises `AwsError`."""
 
     def ring(self, slots: Collection[int]) -> None:
         """Ring for some slots."""
 
     def has_rings(self) -> bool:
-        """Whether rings wait, also those behind one of their group that an invocation has."""
+        """Whether slots are wanted that nobody has started."""
+
+
+class Bell(Ringing, Protocol):
+    """The bell; each call raises `AwsError`."""
 
     def return_after(self, receipt_handle: str, seconds: int) -> None:
         """Make a received ring visible after some seconds."""
+
+
+class RingingQueues(Protocol):
+    """The calls of rings between lanes; each raises `AwsError`."""
+
+    def depth(self, lane: str) -> LaneDepth:
+        """Return the approximate counts of a lane's queue."""
+
+    def ring(self, lane: str, rings: Sequence[Ring]) -> None:
+        """Send rings to a lane's own queue."""
+
+    def change_visibility(self, lane: str, changes: Sequence[VisibilityChange]) -> Sequence[str]:
+        """Apply the changes in order; return the message ids that were refused."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LaneRings:
+    """
+    Starts the mappings of lanes without messages, whose invocations then serve the others.
+
+    The mappings together start no more invocations than there are slots, so a lane alone would have only its share.
+    """
+
+    config: LanesConfig
+    queues: RingingQueues
+    looking: Looking
+
+    def ring(self, slots: Collection[int]) -> None:
+        """Start invocations for the messages that wait, at most as many as the given slots; the lowest lanes first."""
+        lanes = self.config.lanes
+        depths = [self.queues.depth(lane.name) for lane in lanes]
+        wanted = min(len(slots), sum(depth.backlog for depth in depths))
+        for lane, depth in zip(reversed(lanes), reversed(depths), strict=True):
+            # One of the highest is left for its own next message, unless it is soon seen by the others.
+            spare = lane is lanes[0] and not all(map(self.looking.pace.is_short, lanes))
+            busy = math.ceil(depth.in_flight / lane.batch_size) + spare
+            count = 0 if depth.backlog else min(wanted, lane.maximum_concurrency - busy)
+            if count > 0:
+                self.queues.ring(lane.name, lane_rings(count, self.looking.clock()))
+                wanted -= count
+
+    def give_back(self, lane: Lane, rings: Sequence[RawRecord]) -> None:
+        """Return rings of one batch at once: each is for an invocation of its own."""
+        changes = [
+            VisibilityChange(message_id=one.message_id, receipt_handle=one.receipt_handle, seconds=0)
+            for one in rings
+        ]
+        self.queues.change_visibility(lane.name, changes)
+
+    def ring_again(self, lane: Lane, group: str) -> None:
+        """Start another invocation for a ring that this one has worked for until its time was over."""
+        self.queues.ring(lane.name, [Ring(group, f"{group}-{second_of(self.looking.clock())}")])
+
+    def has_rings(self) -> bool:
+        """Whether messages wait in any lane."""
+        return any(self.queues.depth(lane.name).backlog for lane in self.config.lanes)
 
 
 class Waker:
@@ -95,7 +159,7 @@ class Waker:
     it takes, and, as long as one record takes long, each second while rings wait.
 
     Args:
-        bell: the bell; None rings nothing.
+        bell: starts other slots; None rings nothing.
         slot: number of the slot.
         config: the lanes.
         looking: how the environment looks at its lanes.
@@ -103,7 +167,7 @@ class Waker:
 
     def __init__(
         self,
-        bell: Bell | None,
+        bell: Ringing | None,
         *,
         slot: int,
         config: LanesConfig,
@@ -175,7 +239,7 @@ class Waker:
         finally:
             self._due_at = float("inf")
 
-    def _wake(self, bell: Bell, lanes: Collection[str], *, at_least: int) -> AwsError | None:
+    def _wake(self, bell: Ringing, lanes: Collection[str], *, at_least: int) -> AwsError | None:
         """Ring for so many slots. Runs beside the handler, so it reports nothing."""
         try:
             # AWS: counts may be a minute old, so again and again more than asked for is known better.
@@ -278,7 +342,7 @@ class HandBack:
         for lane in self._lanes:
             self.of(lane, self._looks.hands.pop(lane.name, []), Reason.ASIDE)
 
-    def of(self, lane: Lane, records: Sequence[RawRecord], reason: Reason) -> None:
+    def of(self, lane: Lane, records: Sequence[RawRecord], reason: Reason, *, at_least: int = 0) -> None:
         """Return records of a lane that no batch has."""
         if not records:
             return
@@ -291,14 +355,21 @@ class HandBack:
             report.failed_call(telemetry, Event.LEDGER_NOT_READ, lane=lane.name)
         else:
             report.received(telemetry, records, entries)
-        self.untouched(lane, records, entries, reason)
+        self.untouched(lane, records, entries, reason, at_least=at_least)
 
     def untouched(
-        self, lane: Lane, records: Sequence[RawRecord], entries: Mapping[str, Entry], reason: Reason
+        self,
+        lane: Lane,
+        records: Sequence[RawRecord],
+        entries: Mapping[str, Entry],
+        reason: Reason,
+        *,
+        at_least: int = 0,
     ) -> None:
-        """Return records with their entries at once."""
+        """Return records with their entries, at once or after so many seconds."""
         outcomes = Outcomes(records, dict(entries))
-        outcomes.keep(records, Outcome(delay=shortest_delay(records), reason=reason))
+        delay = max(shortest_delay(records), at_least)
+        outcomes.keep(records, Outcome(delay=delay, reason=reason))
         self._settlement.settle(self._time.batch(lane, records), outcomes)
 
     @contextlib.contextmanager

@@ -8,6 +8,7 @@ from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Protocol
 
+from lanes.bell import is_ring
 from lanes.config.settings import LARGEST_BATCH
 from lanes.consumer import telemetry as report
 from lanes.consumer.records import RawRecord, oldest_first
@@ -128,7 +129,7 @@ class Looks:
         for lane in stale:
             look = self._ask(lane)
             self._add(look)
-            if look.records:
+            if lane.name in self.hands:
                 break
 
     def look_soon(self, lanes: Sequence[Lane], *, during: Lane, expected: float) -> None:
@@ -226,11 +227,15 @@ class Looks:
             pace.looked(look.took)
         if look.calls > 1:
             pace.asked_again(look.lane, found=any(one.sent_at < look.began_at for one in look.records))
+        records = [one for one in look.records if not is_ring(one.group, one.body)]
+        if len(records) < len(look.records):
+            # Its lane has messages, or it has started this slot.
+            self.delete(look.lane, [one for one in look.records if is_ring(one.group, one.body)])
         is_full = len(look.records) == look.asked
         # There may be more.
         self._looked_at[name] = float("-inf") if is_full else look.began_at
-        pace.received(look.lane, look.records, is_full=is_full)
-        self.take(look.lane, look.records)
+        pace.received(look.lane, records, is_full=is_full)
+        self.take(look.lane, records)
         (self.full.add if is_full else self.full.discard)(name)
 
     def _delete(self, lane: Lane, records: Sequence[RawRecord]) -> Sequence[RawRecord]:
@@ -265,6 +270,12 @@ class Paused:
             self._read_at = float("-inf")
         self.lanes()
         self.land()
+
+    def is_paused(self, lane: Lane) -> bool:
+        """Whether a lane is paused, by a reading of this moment if it was: its messages may come after a resumption."""
+        if lane.name in self.lanes():
+            self.begin()
+        return lane.name in self._known
 
     def lanes(self) -> Collection[str]:
         """Return the names of the paused lanes, and read them again if that is due."""

@@ -13,7 +13,7 @@ import dataclasses
 import functools
 from typing import TYPE_CHECKING, Any
 
-from lanes.bell import BODY
+from lanes.bell import BODY, is_ring
 from lanes.config.settings import MAX_RECEIVES
 from lanes.consumer import telemetry as report
 from lanes.consumer.engines import Beside, Pending, Proceed
@@ -102,6 +102,10 @@ class MappedEngine:
                 # that deletes the batch (Lambda developer guide, "Handling errors for an SQS event source in Lambda").
                 raise
             # The pull engine ran before a deploy. Success deletes the ring, which no slot waits for any more.
+            return response_for(())
+        # A deploy of more slots came before: nothing waits for their rings.
+        records = [record for record in records if not is_ring(record.group, record.body)]
+        if not records:
             return response_for(())
         # Overdue records may go on where the others yield, so they must not be behind those.
         records = records if lane.max_wait is None else oldest_first(records)

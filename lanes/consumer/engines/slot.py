@@ -7,7 +7,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Self
 
 from lanes.config.settings import LARGEST_BATCH
-from lanes.consumer.engines.hand_back import Bell, HandBack, WaitingTurn, Waker
+from lanes.consumer.engines.hand_back import Bell, HandBack, LaneRings, WaitingTurn, Waker
 from lanes.consumer.engines.looks import POLL, Choice, Looking, Looks, Paused
 from lanes.consumer.engines.pace import SlotTime, Stay
 from lanes.consumer.outcome import Outcomes, Reason
@@ -39,6 +39,7 @@ class SlotServices:
     paused: Paused
     tenants: Tenants | None
     bell: Bell | None
+    lane_rings: LaneRings | None
     sleep: Callable[[float], None]
 
     @property
@@ -74,6 +75,7 @@ class Slot:
         turn: makes the turn of a batch.
         rung: seconds from its start for which messages may come for which SQS drops the rings; None if that is over.
         is_patrol: whether the heartbeat started it: no sender rang for the messages that it looks for.
+        is_mapped: whether a mapping started it, and starts another one for the next message.
 
     Attributes:
         time: the time that is left of the invocation.
@@ -97,6 +99,7 @@ class Slot:
         turn: Callable[..., WaitingTurn],
         rung: float | None,
         is_patrol: bool = False,
+        is_mapped: bool = False,
     ) -> None:
         settlement, clock, consumer = services.settlement, services.clock, services.config.consumer
         self.services = services
@@ -112,7 +115,10 @@ class Slot:
         self.stay = Stay(clock, rung=rung, patrol=patrol, linger=linger, next_rated=services.next_rated)
         self.looks = looks = Looks(services.looking, seconds_left=time.left, keep_done=settlement.keep_done)
         self.waker = waker = Waker(
-            services.bell, slot=number, config=services.config, looking=services.looking
+            services.lane_rings or services.bell,
+            slot=number,
+            config=services.config,
+            looking=services.looking,
         )
         self.choice = Choice(
             lanes,
@@ -127,6 +133,7 @@ class Slot:
             lanes, looks=looks, settlement=settlement, time=time, waker=waker, is_alone=services.is_alone
         )
         self._turn = turn
+        self._is_mapped, self._began_at = is_mapped, clock()
         self._reports = LaneReports(settlement.telemetry, clock=clock, context=invocation.context)
 
     def __enter__(self) -> Self:
@@ -299,7 +306,12 @@ class Slot:
             self.looks.land(lane)
             if self.services.tenants is not None:
                 self.services.tenants.wake(lane)
-        if (until := self.stay.until(has_worked=self.has_worked)) is None:
+        if self._is_mapped:
+            # Started for a lane without messages, it would have to be rung for again. It costs at most what it earned.
+            until = clock() + POLL if clock() - self._began_at >= POLL else None
+        else:
+            until = self.stay.until(has_worked=self.has_worked)
+        if until is None:
             return False
         left = until - clock()
         while lanes and left > 0 and self.time.has_time_for(*lanes, after=POLL):

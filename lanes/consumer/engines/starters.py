@@ -10,16 +10,29 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lanes.bell import COALESCING, HEARTBEAT, HEARTBEAT_LIFE, MARGIN, RETURN_EVERY, slot_of, stay_for
+from lanes.bell import (
+    BODY,
+    COALESCING,
+    HEARTBEAT,
+    HEARTBEAT_LIFE,
+    MARGIN,
+    RETURN_EVERY,
+    is_ring,
+    slot_of,
+    stay_for,
+)
+from lanes.config.settings import EngineName
 from lanes.consumer import telemetry as report
 from lanes.consumer.engines.looks import POLL
 from lanes.consumer.engines.pace import STAYS_FOR
 from lanes.consumer.engines.slot import Slot, SlotServices
 from lanes.consumer.engines.turn import SlotTurn
+from lanes.consumer.outcome import Reason
 from lanes.consumer.records import (
     Invocation,
     PartialBatchResponse,
     RawRecord,
+    oldest_first,
     read_batch,
     response_for,
 )
@@ -34,6 +47,9 @@ if TYPE_CHECKING:
 
 ASKS_AGAIN = 5
 """Seconds after which lanes that failed or are paused are asked again."""
+
+PAUSED_FOR = 60
+"""Seconds for which a mapping's records of a paused lane return."""
 
 STALE = 4 * (COALESCING + MARGIN)
 """
@@ -62,7 +78,8 @@ class Starters:
         """
         Serve the lanes for one ring of the bell, and answer whether the ring stays in its queue.
 
-        A batch of a lane, which an old mapping may still deliver after a change of engine, is handled as it is.
+        A mapping's batch is handled first, and the answer is about its records. Then the slot goes on with the most
+        urgent messages, unless only an old mapping has delivered it after a change of engine.
 
         Raises:
             ConfigurationError: the batch is of a lane that is not in this version, and stays in its queue.
@@ -73,17 +90,51 @@ class Starters:
         try:
             lane = self._deployment.lane_of_queue(queue)
         except ConfigurationError:
+            if all(record.body == BODY for record in records):
+                # The bell rang before a deploy. Success deletes the ring, which no slot waits for any more.
+                return response_for(())
             telemetry, highest = self._services.looking.telemetry, self._lanes[0].name
             report.unknown_lane(telemetry, queue, records, lane=highest, context=context)
             # An answer may delete the batch: see `lanes.consumer.engines.mapped`.
             raise
-        with self._slot(context, self._lanes) as slot:
-            outcomes = slot.handle(lane, records, is_mapped=True)
-            slot.leave()
-        return response_for(outcomes.kept)
+        return response_for(self._serve_batch(lane, records, context))
+
+    def _serve_batch(self, lane: Lane, records: Sequence[RawRecord], context: Any) -> Sequence[RawRecord]:
+        """Handle a mapping's batch, then whatever else waits; return the records that stay."""
+        rings = [record for record in records if is_ring(record.group, record.body)]
+        batch = [record for record in records if record not in rings]
+        if lane.max_wait is not None:
+            batch = oldest_first(batch)
+        lane_rings = self._services.lane_rings
+        with self._slot(context, self._lanes, rung=None, is_mapped=True) as slot:
+            if lane_rings is None:
+                kept = slot.handle(lane, batch, is_mapped=True).kept if batch else []
+                slot.leave()
+                return kept
+            if self._services.paused.is_paused(lane):
+                # A deploy has enabled its mapping.
+                slot.hand_back.of(lane, batch, Reason.ASIDE, at_least=PAUSED_FOR)
+                slot.leave()
+                return batch
+            if len(rings) > 1:
+                self._ring(partial(lane_rings.give_back, lane, rings[1:]))
+            kept = slot.handle(lane, batch, is_mapped=True).kept if batch else []
+            try:
+                slot.work()
+            except Exception:  # noqa: BLE001 - the answer is about the batch, which is decided
+                report.interrupted(self._services.looking.telemetry, lane, ())
+            if rings and slot.time.is_over and slot.has_worked:
+                # For the rest: no message of its own lane would start it again.
+                self._ring(partial(lane_rings.ring_again, lane, rings[0].group))
+        return [*kept, *rings[1:]]
+
+    def _ring(self, call: Callable[[], object]) -> None:
+        report.tried(self._services.looking.telemetry, Event.BELL_NOT_RUNG, call)
 
     def work(self, context: Any, *, slot: int) -> float:
         """Serve the lanes as a slot that no ring started; return the seconds until it should do so again."""
+        if self._consumer.engine is not EngineName.PULL:
+            raise ConfigurationError(['a process needs engine = "pull"'], source="[consumer]")
         lanes = self._lanes_of(slot)
         with self._slot(context, lanes) as held:
             held.stay.returns_in(STAYS_FOR)
@@ -146,6 +197,7 @@ class Starters:
         number: int = 0,
         rung: float | None = 0.0,
         is_patrol: bool = False,
+        is_mapped: bool = False,
     ) -> Slot:
         timeout = self._consumer.function_timeout.total_seconds()
         invocation = Invocation.of(context, timeout=timeout, monotonic=self._monotonic)
@@ -157,4 +209,5 @@ class Starters:
             turn=SlotTurn,
             rung=rung,
             is_patrol=is_patrol,
+            is_mapped=is_mapped,
         )

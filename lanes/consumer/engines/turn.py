@@ -10,6 +10,7 @@ any one of that hand may have been it. So a new environment handles one record o
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from lanes.config import Lane
     from lanes.consumer.calls import Call
+    from lanes.consumer.engines import Pending
     from lanes.consumer.engines.slot import Slot
     from lanes.consumer.outcome import Delays
     from lanes.consumer.records import (
@@ -44,7 +46,7 @@ class SlotTurn:
     Args:
         batch: the batch.
         slot: the slot.
-        is_mapped: whether a mapping delivered it, after a change of engine: then Lambda deletes it too.
+        is_mapped: whether a mapping delivered it: then Lambda deletes what is finished as well.
         is_overdue: whether it was chosen from the reserve, ahead of records that wait: in a queue or in hand.
 
     """
@@ -63,16 +65,25 @@ class SlotTurn:
         self._together = 1
         self._running: Collection[str] = ()
         self._is_alone = self._has_served = False
+        self._holding: Pending[Collection[str]] | None = None
 
     def hold(self, outcomes: Outcomes) -> Collection[str]:
-        """Do nothing: received records stay invisible for as long as the invocation lasts."""
+        """Let a mapping's records return soon after a crash, as those that this slot received do anyway."""
         self._outcomes = outcomes
         if (tenants := self._services.tenants) is not None:
             tenants.begin(self._batch)
-        if self._is_mapped:
-            return self._services.settlement.hold(self._batch)
+        lost = self._hold(outcomes) if self._is_mapped else ()
         self._part_crashed()
-        return ()
+        return lost
+
+    def _hold(self, outcomes: Outcomes) -> Collection[str]:
+        settlement, batch = self._services.settlement, self._batch
+        is_single = len(batch.records) == 1 and batch.records[0].receive_count == 1
+        if is_single and settlement.outlasts(batch, outcomes.entries):
+            # It takes no time of the slot, and nothing else changes the visibility until the batch is closed.
+            self._holding = self._services.looking.beside.start(partial(settlement.hold, batch))
+            return ()
+        return settlement.hold(batch)
 
     def decide(
         self, rest: Sequence[RawRecord], call: Call, *, expected: float, has_worked: bool
@@ -117,7 +128,7 @@ class SlotTurn:
     def waiting(self) -> Sequence[RawRecord]:
         """The records that wait behind the one that runs, but for those of its group and of a lane with plenty."""
         outcomes = self._outcomes
-        if self._is_mapped or self._is_alone or self._services.pace.is_plenty(self._batch.lane):
+        if self._is_alone or self._services.pace.is_plenty(self._batch.lane):
             return ()
         rest = (one for one in outcomes.undecided if one.group not in self._running)
         return [record for record in rest if outcomes.behind(record) is None]
@@ -138,8 +149,9 @@ class SlotTurn:
         self._measure()
         slot = self._slot
         try:
-            if not self._is_mapped:
-                self._delete_finished()
+            if self._holding is not None:
+                report.tried(self._services.looking.telemetry, Event.RECORDS_NOT_HELD, self._holding.result)
+            self._delete_finished()
             self._services.settlement.settle(self._batch, outcomes)
             if self._services.tenants is not None:
                 self._services.tenants.end(self._batch, finished=outcomes.finished)
@@ -173,12 +185,12 @@ class SlotTurn:
         """Whether a record may have killed its process, and nothing has been handled since."""
         entry = self._outcomes.entries.get(record.message_id)
         has_worked = self._services.pace.has_worked
-        return entry is not None and not (has_worked or self._is_mapped) and is_suspect(entry)
+        return entry is not None and not has_worked and is_suspect(entry)
 
     def _needs_whole_invocation(self, record: RawRecord) -> bool:
         """Whether a record that is to be tried alone waits for the next invocation, since others came first."""
         entry = self._outcomes.entries.get(record.message_id)
-        is_crashed = entry is not None and entry.ending is Ending.CRASHED and not self._is_mapped
+        is_crashed = entry is not None and entry.ending is Ending.CRASHED
         needs = is_crashed and (self._has_served or not self._is_alone)
         self._slot.time.is_over |= needs
         return needs

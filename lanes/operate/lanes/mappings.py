@@ -129,6 +129,38 @@ class PulledLanes:
         return the_mapping(self, lane)
 
 
+class ServedLanes:
+    """
+    The lanes of mappings whose invocations serve other lanes too.
+
+    A pause disables the mapping of a lane and tells all slots, so a deploy that enables the mapping resumes nothing.
+
+    Args:
+        calls: the mappings of queues and functions.
+        pauses: the paused lanes.
+    """
+
+    def __init__(self, *, calls: Mappings, pauses: Pauses) -> None:
+        self._pauses = pauses
+        self._calls = calls
+        self.of_bell = calls.of_bell
+        self.of_function = calls.of_function
+        self.others = calls.others
+
+    def of_lane(self, lane: str) -> Sequence[LaneMapping]:
+        """Return the consumer's mappings that serve a lane, as disabled if it is paused."""
+        found = self._calls.of_lane(lane)
+        if lane not in self._pauses.paused():
+            return found
+        return [dataclasses.replace(one, state=DISABLED) if one.state == ENABLED else one for one in found]
+
+    def enable(self, lane: str, mapping: LaneMapping, *, enabled: bool) -> LaneMapping:
+        """Pause or resume the lane, and start to change its mapping."""
+        change = self._pauses.resume if enabled else self._pauses.pause
+        change(lane)
+        return self._calls.enable(lane, mapping, enabled=enabled)
+
+
 def the_mapping(mappings: Mappings, lane: str) -> LaneMapping:
     """
     Return the consumer's one mapping of a lane.
