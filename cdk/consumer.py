@@ -17,11 +17,12 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from lanes import bell
-from lanes.config import LanesConfig
+from lanes.config import LanesConfig, deployment
 from lanes.errors import ConfigurationError
 from lanes.events import Event
 from lanes.metrics import Metric
 
+from .function.entry_point import ENTRY_POINT, HANDLER
 from .function.lambda_function import (
     METRICS_NAMESPACE,
     ForeignMappings,
@@ -128,7 +129,10 @@ class PriorityConsumer(Construct):
             description="Handles the messages of all priority lanes, the most urgent first",
             code=code,
             environment=_merged(
-                own_variables(self, document, function_props),
+                {
+                    **own_variables(self, document, function_props),
+                    deployment.HANDLER_VARIABLE: function_props.get("handler", HANDLER),
+                },
                 environment or {},
                 references=2 * len(queues.lanes)
                 + 1
@@ -141,7 +145,7 @@ class PriorityConsumer(Construct):
             removal_policy=removal_policy,
             without_dead_letter_queue="Only its mappings invoke it, and they invoke it synchronously",
             reserved_concurrency=settings.reserved_concurrency,
-            props=function_props,
+            props={**function_props, "handler": ENTRY_POINT},
         )
         ledger.grant_keep(self._grantee)
         for queue in queues.lanes:

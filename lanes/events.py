@@ -214,6 +214,12 @@ class Event(enum.StrEnum):
         "returns every unfinished record",
         ("lane", "messages"),
     )
+    IMPORT_FAILED = (
+        "import_failed",
+        "",
+        "returns the batch within a minute, without an attempt: the function's own module can't be imported",
+        ("queue", "records", "messages"),
+    )
     LANE_UNKNOWN = (
         "lane_unknown",
         "",

@@ -20,6 +20,7 @@ from aws_cdk import aws_lambda as lambda_
 
 import lanes
 
+from .entry_point import ENTRY_POINT
 from .packages import PYTHON, install_packages, install_reader
 
 # Of tools on this machine. Bytecode is of this machine's Python.
@@ -216,13 +217,19 @@ def modules_for(sources: Iterable[Path]) -> dict[Path, Path]:
     # A handler that loads the library by other means gets all public names.
     waiting = waiting or [NAME, *lanes.HOMES.values()]
     found: dict[Path, Path] = {}
+    _add_modules(waiting, found)
+    if NAME / Path("consumer", "__init__.py") in found:
+        _add_modules([ENTRY_POINT.rpartition(".")[0]], found)
+    return dict(sorted(found.items()))
+
+
+def _add_modules(waiting: list[str], found: dict[Path, Path]) -> None:
     while waiting:
         for file in _files_of(waiting.pop()):
             place = NAME / file.relative_to(FOLDER)
             if place not in found:
                 found[place] = file
                 waiting += _imports(file, is_ours=True)
-    return dict(sorted(found.items()))
 
 
 def _files_of(module: str) -> Iterator[Path]:

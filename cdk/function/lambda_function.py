@@ -20,6 +20,7 @@ from lanes.config.table import nearest
 
 from ..findings import acknowledge, reference_from
 from ..rights import FixedRole, allow, role_here
+from .entry_point import HANDLER
 
 RUNTIME = lambda_.Runtime.PYTHON_3_14
 ARCHITECTURE = lambda_.Architecture.ARM_64
@@ -168,7 +169,7 @@ def add_function(
         construct_id,
         description=description,
         code=code,
-        handler=props.get("handler", "handler.lambda_handler"),
+        handler=props.get("handler", HANDLER),
         runtime=RUNTIME,
         architecture=ARCHITECTURE,
         environment=environment,

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 VERSION = 1
 VARIABLE = "LANES_DEPLOYMENT"
+HANDLER_VARIABLE = "LANES_HANDLER"
+"""Names the module and function of a consumer's code, as in `handler.lambda_handler`."""
 SOURCE = "deployment of lanes"
 
 

@@ -330,6 +330,16 @@ def interrupted(telemetry: Telemetry, lane: Lane, records: Sequence[RawRecord]) 
     telemetry.problem(Event.BATCH_INTERRUPTED, lane=lane.name, messages=messages)
 
 
+def import_failed(
+    telemetry: Telemetry, queue: str, records: Sequence[RawRecord], *, lane: str, context: Any
+) -> None:
+    """Report records that no code could handle, in an `except` block; the alarm of `lane` counts them."""
+    telemetry.begin(lane, context)
+    messages = [unopened(record) for record in records]
+    failed_call(telemetry, Event.IMPORT_FAILED, queue=queue, records=len(records), messages=messages)
+    telemetry.end()
+
+
 def unknown_lane(
     telemetry: Telemetry, queue: str, records: Sequence[RawRecord], *, lane: str, context: Any
 ) -> None:

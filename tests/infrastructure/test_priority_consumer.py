@@ -134,7 +134,9 @@ def test_logs_and_metrics_carry_the_stacks_name(template):
         "POWERTOOLS_SERVICE_NAME": "PriorityLanes",
         "POWERTOOLS_METRICS_NAMESPACE": "PriorityLanes",
         "LOG_LEVEL": "INFO",
+        "LANES_HANDLER": "handler.lambda_handler",
     }
+    assert properties["Handler"] == "lanes.aws.entry_point.lambda_handler"
 
 
 def test_lambda_traces_nothing_by_itself(template):

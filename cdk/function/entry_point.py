@@ -1,0 +1,6 @@
+"""What Lambda calls in the function of a consumer: this library, which imports your module."""
+
+HANDLER = "handler.lambda_handler"
+"""Your module and its function, by default."""
+ENTRY_POINT = "lanes.aws.entry_point.lambda_handler"
+"""The function that imports them, and returns messages soon while that fails."""
