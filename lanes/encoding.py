@@ -87,8 +87,10 @@ def _of_pydantic(value: Any) -> Any:
             object.__setattr__(read, "__pydantic_private__", value.__pydantic_private__)
         if read == value:
             return plain
-        names = [name for name in kind.__pydantic_fields__ if getattr(read, name) != getattr(value, name)]
-        problem = ", ".join(f"{name} ({type(getattr(value, name)).__name__})" for name in names)
+        fields = getattr(kind, "__pydantic_fields__", ())  # since pydantic 2.10
+        names = [name for name in fields if getattr(read, name) != getattr(value, name)]
+        changed = ", ".join(f"{name} ({type(getattr(value, name)).__name__})" for name in names)
+        problem = changed or "its extra fields"
     cure = "pass plain data of your own, or change the model so that it reads what it writes"
     raise TypeError(f"{kind.__name__} would not arrive as it is sent: {problem}; {cure}")
 

@@ -453,6 +453,7 @@ def test_a_model_at_both_ends_arrives_equal(value):
         (HoldingAny(one=PERSON), "one (Person)"),
         (Loose(anything=(1, 2)), "anything (tuple)"),
         (Loose(anything=date(2026, 1, 2)), "anything (date)"),
+        (Open(name="a", more=date(2026, 1, 2)), "Open would not arrive as it is sent: its extra fields"),
         (Secret(token="hidden"), "Secret would not arrive as it is sent: token (SecretStr)"),
         (SecretBytes(token=b"hidden"), "token (SecretBytes)"),
         (Named.model_construct(name=7), "name: Input should be a valid string"),
