@@ -1,1 +1,1 @@
-"""`lanes dead-letters`: list, redrive and delete dead letters, and release the groups they hold."""
+"""`lanes dead-letters`: list, redrive and delete dead letters."""

@@ -27,7 +27,7 @@ RETURN_REASONS = {
     "early": "its handler wants it later, without an attempt",
     "unknown_kind": "no handler is registered for its kind; it waits for code that has one (unknown_kind_for)",
     "unrecorded": "it has ended, and its end could not be written to its run: an AWS call failed",
-    "diverted": "an override or a group hold applies to it and could not be carried out yet",
+    "diverted": "an override applies to it and could not be carried out yet",
 }
 # These have columns of their own, or are for programs.
 _NOT_SHOWN = frozenset(
