@@ -42,7 +42,6 @@ class Operator:
         self._lanes = lanes
         self._chance = chance
         self._overrides = MemoryOverrides(lanes.calls, lanes.scheduler.clock)
-        self._has_prioritized = False
         self.actions = 0
         lanes.overrides = self._overrides
         lanes.meter = NoMeter()  # type: ignore[assignment]
@@ -71,10 +70,6 @@ class Operator:
         self._put(Action.CANCEL, MessageFilter(ids=ids))
 
     def _prioritize(self) -> None:
-        """Once: changes that contradict each other may break the order."""
-        if self._has_prioritized:
-            return
-        self._has_prioritized = True
         waiting = [
             message
             for lane in self._lanes.config.lanes

@@ -169,16 +169,18 @@ class ActiveOverrides:
     @property
     def may_redirect(self) -> bool:
         """Whether messages may have to follow others of their group that were sent on."""
-        return any(not override.wanted.by_group_alone for override in self.of(Action.PRIORITIZE))
+        moves = self.of(Action.PRIORITIZE)
+        # One alone that means whole groups means each message of them.
+        return len(moves) > 1 or any(not override.wanted.by_group_alone for override in moves)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRedirect:
-    """A group with a moved message: its later messages in the lane follow, until the override expires."""
+    """A group with moved messages: its later ones in the lane follow, by the overrides with these ids."""
 
     lane: str
     group: str
-    override: str
+    overrides: tuple[str, ...]
     expires_at: float
 
 

@@ -73,7 +73,7 @@ def prioritize(
     Give waiting work another priority and move it to the lane of that priority.
 
     Entries in the outbox change at once. A message in a lane changes when it is next received; later messages of its
-    group follow it.
+    group, also redriven ones, follow it.
     """
     carry_out(context, Action.PRIORITIZE, wanted, priority)
 
@@ -85,7 +85,7 @@ def cancel(context: typer.Context, *, wanted: MessageFilter, carry_out: Callable
 
     Entries in the outbox are cancelled at once; only `lanes outbox retry --id` sends one all the same. An abandoned
     entry that holds its group is cancelled too, and its group goes on. A message in a lane is cancelled when it is next
-    received. Messages sent after the command are not affected.
+    received. Messages sent, and dead letters redriven, after the command are not affected.
     """
     carry_out(context, Action.CANCEL, wanted)
 

@@ -9,7 +9,7 @@ from lanes.cli.printing import say
 
 MESSAGE = (
     "error: AWS can't be reached\n"
-    "  - the table could not be read, so that parked messages, overrides and the number of cancelled messages are unknown\n"
+    "  - the table could not be read, so that pauses, overrides and the number of cancelled messages are unknown\n"
     "  - check the address and your network, and whether a local platform runs there: `lanes local up --port 4566`\n"
     "  - `lanes dead-letters redrive MAIN --kind 'order.*' --reason TimeoutError --dry-run`: 全部 is what it would send"
 )

@@ -1,7 +1,7 @@
 """
 Any interleaving of sends, overrides, crashes, lost deletions and time.
 
-Every message ends as done or cancelled. Order is no part of it: overrides that contradict each other may break it.
+Every message ends as done or cancelled, and each group is done in its order, also if overrides contradict each other.
 """
 
 import hypothesis.strategies as st
@@ -88,6 +88,9 @@ class Operated(RuleBasedStateMachine):
         assert [scenario.letters(lane) for lane in LANES] == [[], [], []]
         resolved = {*scenario.done, *scenario.cancelled()}
         assert resolved == {one.id for one in scenario.sent}
+        for group in GROUPS:
+            done = list(dict.fromkeys(name for name in scenario.done if name.startswith(group)))
+            assert done == sorted(done)
 
 
 class TestOperated(Operated.TestCase):

@@ -304,6 +304,39 @@ def test_the_latest_of_two_overrides_decides(scenario):
     scenario.check_each_ended_once()
 
 
+@pytest.mark.parametrize(
+    "second",
+    [{"group": "g"}, {"ids": ("m7",)}, {"kind": "work"}],
+    ids=["the group", "one message", "the kind"],
+)
+@pytest.mark.parametrize("first", [{"group": "g"}, {"ids": ("m1",)}], ids=["the group", "one message"])
+def test_a_second_override_does_not_split_a_group(first, second):
+    """All messages follow the same way: none overtakes those that the first one has moved."""
+    lanes = [
+        {"name": "HIGH", "threshold": 50},
+        {"name": "MEDIUM", "threshold": 0},
+        {"name": "MAIN", "batch_size": 2},
+    ]
+    scenario = Overridden({"lanes": lanes})
+    names = [f"m{number}" for number in range(10)]
+    for name in names:
+        scenario.send("MAIN", name)
+    scenario.put("prioritize", priority=0, **first)
+    for _ in range(2):
+        scenario.step("MAIN")
+    assert scenario.waiting("MEDIUM")
+    scenario.put("prioritize", priority=60, **second)
+
+    while scenario.waiting("MAIN") or scenario.waiting("HIGH"):
+        scenario.step("HIGH")
+        scenario.step("MAIN")
+        scenario.world.clock.advance(1)
+    scenario.drain()
+
+    assert scenario.done == names
+    assert scenario.lane_of("m9") == "HIGH"
+
+
 def test_nothing_moves_before_every_environment_knows(scenario):
     """One that went by old overrides would handle the second while the first waits in the other lane."""
     send_some(scenario, groups=1, count=2)
@@ -374,7 +407,7 @@ def test_cancelled_and_moved_messages_need_no_reading_of_the_higher_lanes():
     """Nothing of the batch is left to handle or to yield: no queue is read, and no record is parked."""
     scenario = Overridden({"consumer": {"reserved_concurrency": 2}}, environments=2)
     send_some(scenario, groups=2)
-    scenario.put("prioritize", priority=50, group="g?")
+    scenario.put("prioritize", priority=50, group="g*")
     scenario.put("cancel", ids=("m0",))
 
     scenario.step("MAIN")

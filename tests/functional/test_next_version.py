@@ -96,7 +96,7 @@ OVERRIDE = Override(
     who="arn",
     why="spam",
 )
-REDIRECT = GroupRedirect(lane="MAIN", group="a#b", override="one", expires_at=NOW + 3600)
+REDIRECT = GroupRedirect(lane="MAIN", group="a#b", overrides=("one",), expires_at=NOW + 3600)
 CANCELLED = Cancelled(
     lane="MAIN",
     message_id="m1",

@@ -69,12 +69,12 @@ def test_what_is_withdrawn_or_expired_is_gone(overrides):
 
 def test_a_group_follows_until_its_override_ends(overrides):
     """Only in its lane."""
-    overrides.redirect(GroupRedirect(lane="MAIN", group="g", override="o", expires_at=NOW + 1))
-    overrides.redirect(GroupRedirect(lane="MAIN", group="late", override="o", expires_at=NOW - 1))
+    overrides.redirect(GroupRedirect(lane="MAIN", group="g", overrides=("o", "p"), expires_at=NOW + 1))
+    overrides.redirect(GroupRedirect(lane="MAIN", group="late", overrides=("o",), expires_at=NOW - 1))
 
     assert {
-        group: one.override for group, one in overrides.redirects("MAIN", ["g", "late", "h"]).items()
-    } == {"g": "o"}
+        group: one.overrides for group, one in overrides.redirects("MAIN", ["g", "late", "h"]).items()
+    } == {"g": ("o", "p")}
     assert overrides.redirects("HIGH", ["g"]) == {}
 
 

@@ -60,7 +60,7 @@ def test_items(client):
         ledger.begin_effect(effect, owner="m/1", now=NOW, until=NOW + 33)
     ledger.finish_effect("shop#k#done", owner="m/1", lane="MAIN", now=NOW, keep_until=NOW + 86_400)
     overrides.add(OVERRIDE)
-    overrides.redirect(GroupRedirect(lane="MAIN", group="g", override="o", expires_at=NOW + 60))
+    overrides.redirect(GroupRedirect(lane="MAIN", group="g", overrides=("o",), expires_at=NOW + 60))
     overrides.cancelled(CANCELLED)
     present = Presence(environment="e", lane="MAIN", records=3, busy=True, until=NOW + 33, tenant="t")
     DynamoDBSlots(**place).publish(present, now=NOW, parked_until={"MAIN": NOW + 30})

@@ -82,7 +82,7 @@ def item_of_redirect(follow: GroupRedirect) -> Any:
         **redirect_key(follow.lane, follow.group),
         "group": {"S": follow.group},
         "lane": {"S": follow.lane},
-        "override": {"S": follow.override},
+        "overrides": {"SS": list(follow.overrides)},
         "expires_at": {"N": str(int(follow.expires_at))},
     }
 
@@ -92,7 +92,8 @@ def redirect_of(item: Any) -> GroupRedirect:
     _, lane, group = key_parts(item)
     # Without a readable end it counts: a message that did not follow would overtake those of its group.
     expires_at = number_in(item, "expires_at", default=math.inf)
-    return GroupRedirect(lane=lane, group=group, override=text_in(item, "override"), expires_at=expires_at)
+    overrides = tuple(sorted(item.get("overrides", {}).get("SS", ())))
+    return GroupRedirect(lane=lane, group=group, overrides=overrides, expires_at=expires_at)
 
 
 def item_of_cancelled(cancelled: Cancelled) -> Any:

@@ -111,7 +111,7 @@ class _Moves(Interception):
         target, settlement = self.feature.config.lane_for(override.priority), self.feature.settlement
         body = record.body if message is None else with_priority(record.body, override.priority)
         fields = _fields(self.batch, record, message, override) | {"to_lane": target.name}
-        if target.name == self.batch.lane.name or self._is_too_large(record, body, fields):
+        if self._is_too_large(record, body, fields):
             return None
         try:
             self._let_follow(record, message, override)
@@ -124,16 +124,27 @@ class _Moves(Interception):
         return SENT_ON
 
     def _override_of(self, record: RawRecord, message: Message | None) -> Override | None:
-        """Return the latest override that moves a record: it means the record, or one before it in its group."""
+        """
+        Return the override that moves a record from this lane, so that its whole group goes the same way.
+
+        That is the first one made of those that its group follows here, or else of those that mean it: what a later one
+        changes as well goes by way of the first one's lane, behind the messages that are there.
+        """
         follow, now = self.follows.get(record.group), self.feature.settlement.clock()
         since = self.active.waiting_since(record)
+        followed = meaning = None
         for override in self.moves:
+            # Nothing that an older one says concerns a record that a later one has moved.
             if override.has_moved(record):
-                return None
-            follows = follow is not None and follow.override == override.id
-            if override.is_known(now=now) and (follows or override.means(record, message, since=since)):
-                return override
-        return None
+                break
+            target = self.feature.config.lane_for(override.priority)
+            if target.name == self.batch.lane.name or not override.is_known(now=now):
+                continue
+            if follow is not None and override.id in follow.overrides:
+                followed = override
+            elif override.means(record, message, since=since):
+                meaning = override
+        return followed or meaning
 
     def _is_too_large(self, record: RawRecord, body: str, fields: dict[str, Any]) -> bool:
         """Whether SQS would refuse the record with its new priority; report it once a receive."""
@@ -147,10 +158,12 @@ class _Moves(Interception):
         """Before the first of a group is sent on, record that the later ones follow."""
         lane, group, known = self.batch.lane.name, record.group, self.follows.get(record.group)
         alone = message is not None and group == sqs_id(message.identity)
-        if override.wanted.by_group_alone or alone or (known and known.override == override.id):
+        if alone or not self.active.may_redirect or (known and override.id in known.overrides):
             return
-        expires_at = override.expires_at
-        follow = GroupRedirect(lane=lane, group=group, override=override.id, expires_at=expires_at)
+        # Beside those of before: messages behind this one may have to go by way of their lanes.
+        ids = {override.id, *(known.overrides if known else ())}
+        expires_at = max(override.expires_at, known.expires_at if known else 0.0)
+        follow = GroupRedirect(lane=lane, group=group, overrides=tuple(sorted(ids)), expires_at=expires_at)
         self.feature.overrides.redirect(follow)
         self.follows[group] = follow
 
