@@ -245,7 +245,8 @@ class Unavailable(_Portable):
     that says so while others of its resource are handled does count its attempts.
 
     Args:
-        after: the pause; by default 1 s, doubled at each further try up to 60 s.
+        after: the pause, from 1 s to 15 min; by default, or if it is not more than 0, 1 s, doubled at each further try
+            up to 60 s.
         reason: for logs.
 
     """
@@ -255,7 +256,8 @@ class Unavailable(_Portable):
     reason: str = ""
 
     def __init__(self, after: timedelta | None = None, reason: str = "") -> None:
-        self.after = _checked_delay("Unavailable", after)
+        # A time that a resource has computed may lie in the past: that must not turn an outage into failed attempts.
+        self.after = _checked_delay("Unavailable", after, may_be_negative=True)
         self.reason = reason
         super().__init__(reason or "the resource is away")
 
@@ -271,13 +273,13 @@ class DeadLetter(_Portable):
         super().__init__(reason)
 
 
-def _checked_delay(name: str, after: object) -> timedelta | None:
+def _checked_delay(name: str, after: object, *, may_be_negative: bool = False) -> timedelta | None:
     """Return a delay; raises `TypeError` and `ValueError` for one that is none."""
     if after is None:
         return None
     if not isinstance(after, timedelta):
         raise TypeError(f"{name}(after=...) takes a timedelta, not {after!r}")
-    if after < timedelta(0):
+    if after < timedelta(0) and not may_be_negative:
         raise ValueError(f"{name}(after=...) must not be negative: {after!r}")
     return after
 

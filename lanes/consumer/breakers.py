@@ -30,6 +30,9 @@ FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 60.0
 """Seconds of the first pause and of the longest; each is twice as long as the one before."""
 
+LONGEST_ASKED = 15 * 60.0
+"""Seconds of the longest pause that a handler may ask for: so soon is an outage noticed to be over."""
+
 COMES_WITHIN = 5.0
 """Seconds after its return within which a record is received again, by its slot or another."""
 
@@ -115,8 +118,9 @@ class Breaker:
         """
         Note a call that found the resource away, and return the seconds after which its records return.
 
-        `after` is the pause that the handler asked for, `took` the length of the call. Where only a few messages said
-        so, they stay away for as many tries: then another one is tried, and they can't make every try fail.
+        `after` is the pause that the handler asked for, if it is more than none, `took` the length of the call. Where
+        only a few messages said so, they stay away for as many tries: then another one is tried, and they can't make
+        every try fail.
         """
         now = self.monotonic()
         if not self.failures:
@@ -124,7 +128,9 @@ class Breaker:
         self.failures += 1
         self._refused += len(message_ids)
         doublings = min(max(0, self.failures - IN_A_ROW), 10)
-        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0**doublings) if after is None else after
+        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0**doublings)
+        if after is not None and after > 0:
+            pause = min(max(FIRST_PAUSE, after), LONGEST_ASKED)
         self._until = now + pause
         # A few more than decide: of an outage many messages tell.
         if len(self._told) <= IN_A_ROW:

@@ -486,8 +486,30 @@ def test_types_that_cannot_mean_it_are_refused(given, error, said):
         Consumer(unavailable=given)
 
 
-@pytest.mark.parametrize("after", [5, timedelta(seconds=-1)])
-def test_a_pause_that_is_none_is_refused(after):
+def test_a_pause_that_is_no_time_is_refused():
     """As that of `Retry`."""
-    with pytest.raises((TypeError, ValueError), match=r"Unavailable\(after=\.\.\.\)"):
-        Unavailable(after=after)
+    with pytest.raises(TypeError, match=r"Unavailable\(after=\.\.\.\)"):
+        Unavailable(after=5)
+
+
+@pytest.mark.parametrize(
+    ("after", "longest"),
+    [
+        (timedelta(seconds=-30), 60),
+        (timedelta(0), 60),
+        (timedelta(milliseconds=1), 1),
+        (timedelta(days=1), 900),
+    ],
+)
+def test_a_pause_has_bounds_and_is_never_an_error(engine, after, longest):
+    """What a resource says of its return may be wrong: nothing burns, and nothing waits for long."""
+    desk = Desk(engine, max_attempts=1)
+    desk.errors["pay"] = [Unavailable(after=after) for _ in range(6)]
+    for number in range(8):
+        desk.lanes.producer.send("pay", {}, group=str(number))
+
+    desk.lanes.run_until_idle()
+
+    assert len(desk.lanes.journal.handled) == 8
+    assert not desk.lanes.journal.failed
+    assert desk.lanes.clock.now - desk.lanes.journal.sent[0].at.timestamp() < 6 * longest + 60
