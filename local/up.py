@@ -83,10 +83,12 @@ def serve(
         with contextlib.ExitStack() as stack:
             record = stack.enter_context(claimed(folder))
             deployed = Files.of(folder)
-            began = time.monotonic()
-            with busy(lambda: f"deploying {folder}, {time.monotonic() - began:.0f} s: {_last_line(build)}"):
+            began = time.time()
+            with busy(
+                lambda: f"deploying {folder}, {time.time() - began:.0f} s: {_last_line(build, since=began)}"
+            ):
                 stack.enter_context(platform)
-            say(f"deployed in {time.monotonic() - began:.0f} s")
+            say(f"deployed in {time.time() - began:.0f} s")
             addresses = describe(platform)
             record(_variables(addresses))
             typer.echo(json.dumps(addresses) if as_json else _explain(addresses, build))
@@ -104,11 +106,13 @@ def serve(
         return 0 if up else _INTERRUPTED
 
 
-def _last_line(build: Path) -> str:
-    """Return what the `cdk` command is at."""
+def _last_line(build: Path, *, since: float) -> str:
+    """Return what the `cdk` command is at: the end of its log, unless that is of an earlier run."""
     log = build / "logs" / "deploy.log"
-    lines = log.read_text(errors="replace").split("\n") if log.is_file() else []
-    return next((line.strip() for line in reversed(lines) if line.strip()), "AWS starts on this machine")
+    if not log.is_file() or log.stat().st_mtime < since:
+        return "AWS starts on this machine"
+    lines = [line.strip() for line in log.read_text(errors="replace").splitlines()]
+    return next(filter(None, reversed(lines)), "cdk starts")
 
 
 def describe(platform: Platform) -> dict[str, Any]:

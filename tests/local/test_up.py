@@ -25,7 +25,7 @@ from local.foreign_mappings import ForeignMappings
 from local.function import DeployedFunction, FunctionSettings
 from local.state import build_folder, claimed, running
 from local.unknowns import unknowns_of, variant_names
-from local.up import _explain, describe
+from local.up import _explain, _last_line, describe
 from tests.support.command import ROOT, Typed
 
 FIFO = {"FifoQueue": "true"}
@@ -75,6 +75,17 @@ def test_lanes_of_an_own_stack_are_found_by_its_name(server, queue):
     assert "\n  export LANES_STACK=Up\n" in text
     assert "\nLogs of server, deploy and functions: /an/app/build/local/logs\n" in text
     assert "add --endpoint-url" in text
+
+
+def test_the_step_of_a_deploy_is_the_last_line_of_its_log_and_not_of_an_earlier_one(tmp_path):
+    """Before its command starts, AWS does."""
+    log = tmp_path / "logs" / "deploy.log"
+    log.parent.mkdir()
+    assert _last_line(tmp_path, since=0.0) == "AWS starts on this machine"
+
+    log.write_text("shop | 3/20 | CREATE_COMPLETE\n\n")
+    assert _last_line(tmp_path, since=0.0) == "shop | 3/20 | CREATE_COMPLETE"
+    assert _last_line(tmp_path, since=log.stat().st_mtime + 1) == "AWS starts on this machine"
 
 
 def test_an_app_without_lanes_has_its_queues_by_their_names(server, queue):
