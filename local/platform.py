@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from lanes.mapping.undocumented import ThrottleBackoff, start_order
 
-from .account import MAPPING_KEY, USER_KEY, connection_variables, function_key
+from .account import MAPPING_KEY, USER_KEY, connection_variables
 from .deploy import CdkApp, bootstrap, deploy
 from .deployed import Deployed, DeploymentReader, make_client
 from .event_source_mapping import EventSourceMappingEmulator
@@ -152,10 +152,6 @@ class Platform:
     def calls(self, *, reset: bool = False) -> dict[str, dict[str, int]]:
         """AWS calls so far, by access key id and operation."""
         return self._server.calls(reset=reset)
-
-    def function_calls(self, function_name: str) -> dict[str, int]:
-        """AWS calls that the function itself made, by operation."""
-        return self.calls().get(function_key(function_name), {})
 
     def receives(self) -> Iterator[Receive]:
         """Read what the FIFO queues have handed out so far, if `record_receives` was given."""

@@ -63,14 +63,14 @@ def test_a_message_is_handled_by_the_deployed_function(platform, lines):
 
 def test_the_calls_of_the_function_are_told_from_those_of_others(platform, lines):
     """One PutItem is the function's; receives and deletes are the mappings', as are reads of streams."""
-    before = platform.function_calls(platform.outputs["SecondApp"]["FunctionName"]).get("dynamodb.PutItem", 0)
+    name = function_key(platform.outputs["SecondApp"]["FunctionName"])
+    before = platform.calls().get(name, {}).get("dynamodb.PutItem", 0)
     _send(platform, "counted")
     lines.wait_for("job counted done")
 
     calls = platform.calls()
 
-    own = calls[function_key(platform.outputs["SecondApp"]["FunctionName"])]
-    assert own == {"dynamodb.PutItem": before + 1}
+    assert calls[name] == {"dynamodb.PutItem": before + 1}
     of_queues = {name for name in calls["lanes_mapping"] if name.startswith("sqs.")}
     assert of_queues <= {"sqs.ReceiveMessage", "sqs.DeleteMessageBatch"}
 
