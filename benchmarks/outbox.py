@@ -15,6 +15,7 @@ import random
 import statistics
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -27,14 +28,15 @@ from moto.dynamodb.models import dynamodb_backends
 from benchmarks.figures import Row, least, most, show
 from lanes.config import LanesConfig
 from lanes.message import Message
+from lanes.outbox import SqlOutbox
 from lanes.outbox.dynamodb.item import item_bytes, item_of
 from lanes.outbox.dynamodb.store import DynamoDBOutboxStore
 from lanes.outbox.dynamodb.table import create_table
-from lanes.outbox.outbox import Outbox
 from lanes.outbox.relay import Relay
 from lanes.outbox.rules import lane_shares
-from lanes.outbox.sql.schema import OutboxTables, row_of
+from lanes.outbox.sql.schema import OutboxTables
 from lanes.outbox.sql.store import SqlOutboxStore
+from lanes.outbox.sql.writing import write as write_entries
 from lanes.producer.report import SentMessage
 from tests.support.postgres import PostgresServer
 
@@ -66,7 +68,7 @@ def backlog(count: int) -> Iterator[Entry]:
 
     A claim meets the same mixture at the top of any backlog, so that only its length differs.
     """
-    outbox = Outbox(config=CONFIG)
+    outbox = SqlOutbox(config=CONFIG)
     for number in range(count):
         group = f"customer-{number // 8}" if number % 2 else None
         priority = (-100, 0, 1, 100)[number % 4]
@@ -185,15 +187,15 @@ def write(store: SqlOutboxStore, entries: Sequence[Entry]) -> None:
     """Commit entries, and let the planner know them."""
     with store.engine.begin() as connection:
         for start in range(0, len(entries), ROWS):
-            rows = [row_of(entry) for entry in entries[start : start + ROWS]]
-            connection.execute(store.tables.entries.insert(), rows)
+            write_entries(connection, store.tables, entries[start : start + ROWS])
     with store.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        connection.exec_driver_sql(f"VACUUM ANALYZE {store.tables.entries.name}")
+        for table in (store.tables.entries, store.tables.groups):
+            connection.exec_driver_sql(f"VACUUM ANALYZE {table.name}")
 
 
 def everyday(count: int, *, groups: int = 0) -> list[Entry]:
     """Make entries in so many groups, or each in its own."""
-    outbox = Outbox(config=CONFIG)
+    outbox = SqlOutbox(config=CONFIG)
     return [
         outbox.prepare(
             "order.placed", {"number": number}, group=f"g{number % groups}" if groups else None, priority=0
@@ -279,7 +281,12 @@ def rates(url: str, count: int, *, seconds: float, groups: int) -> Row:
         name, entries = f"{turn}_{groups}_{int(seconds * 1000)}", everyday(count, groups=groups)
         store = new_store(url, f"relay_{name}")
         write(store, entries)
-        relay = Relay(store=store, producer=Producer(seconds), config=CONFIG)  # type: ignore[arg-type]
+        relay = Relay(
+            store=store,
+            producer=Producer(seconds),  # type: ignore[arg-type]
+            config=CONFIG,
+            sender=ThreadPoolExecutor(1),
+        )
         plain = PlainTable(url, f"plain_{name}", entries)
         ours.append(_rate(partial(_drain, relay)))
         ratios.append(ours[-1] / _rate(partial(plain.publish, Producer(seconds))))
@@ -302,7 +309,10 @@ def _rate(publish: Callable[[], int]) -> float:
 def commit_to_send(url: str, count: int) -> Row:
     """Time from a commit in PostgreSQL until an idle relay sends the message."""
     store, producer, stopped = new_store(url, "commits"), Producer(), threading.Event()
-    relay, outbox = Relay(store=store, producer=producer, config=LanesConfig()), Outbox(sql=store.tables)  # type: ignore[arg-type]
+    relay, outbox = (
+        Relay(store=store, producer=producer, config=LanesConfig()),
+        SqlOutbox(tables=store.tables),
+    )  # type: ignore[arg-type]
     run = {"should_stop": stopped.is_set, "pause": lambda length: stopped.wait(length.total_seconds())}
     thread = threading.Thread(target=relay.run, kwargs=run)
     thread.start()

@@ -2,9 +2,9 @@
 CDK constructs for priority lanes: use them one by one in your app, or all at once as a stack.
 
 ``LaneQueues`` makes the queues, ``Ledger`` the table, ``PriorityConsumer`` the function and its event source mappings,
-``Outbox`` a table of entries with its relay, ``Schedules`` periodic messages and messages for later, ``LanesParameter``
-the parameter where producers find the lanes, ``Observability`` alarms and a dashboard, and ``BulkEnqueue`` an
-application for Spark jobs. ``PriorityLanesStack`` combines them.
+``Outbox`` a table of entries with its relay, ``RelayAlarms`` the alarms of a relay elsewhere, ``Schedules`` periodic
+messages and messages for later, ``LanesParameter`` the parameter where producers find the lanes, ``Observability``
+alarms and a dashboard, and ``BulkEnqueue`` an application for Spark jobs. ``PriorityLanesStack`` combines them.
 """
 
 from .bulk.enqueue import BulkEnqueue
@@ -13,7 +13,7 @@ from .consumer import PriorityConsumer
 from .function.code import consumer_code
 from .function.lambda_function import FunctionProps
 from .observability import Observability, Severity
-from .outbox import Outbox
+from .outbox import Outbox, RelayAlarms
 from .parameter import LanesParameter
 from .queues.lane_queue import LaneQueue
 from .queues.lane_queues import LaneQueues
@@ -34,6 +34,7 @@ __all__ = [
     "Outbox",
     "PriorityConsumer",
     "PriorityLanesStack",
+    "RelayAlarms",
     "Schedules",
     "Severity",
     "StageSettings",

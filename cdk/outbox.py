@@ -139,7 +139,7 @@ class Outbox(Construct):
             self.failures.grant(self._grantee, "sqs:SendMessage")
             self._grantee.report(self)
         self._add_schedule()
-        self.rules = tuple(outbox_rules(self, oldest_age=oldest_age))
+        self.rules = tuple(outbox_rules(self, self._service, oldest_age=oldest_age))
         added = add_alarms(self, self.rules, actions=actions or {}, runbook=runbook)
         self.alarms: dict[str, cloudwatch.AlarmBase] = {name: one.alarm for name, one in added.items()}
 
@@ -160,18 +160,12 @@ class Outbox(Construct):
 
         Args:
             metric: The metric.
-            lane: The lane, for ``OutboxLaneFailures``; no other metric has one.
+            lane: The lane, for ``OutboxLaneFailures`` and ``OutboxPendingInLane``; no other metric has one.
             statistic: The statistic of each period, by default the sum, which suits counts.
             period: The length of a period, one minute by default.
 
         """
-        return cloudwatch.Metric(
-            namespace=METRICS_NAMESPACE,
-            metric_name=metric.value,
-            dimensions_map={"service": self._service, **({} if lane is None else {"lane": lane})},
-            statistic=statistic,
-            period=Duration.seconds(int(period.total_seconds())),
-        )
+        return relay_metric(self._service, metric, lane=lane, statistic=statistic, period=period)
 
     def _add_mapping(self) -> lambda_.EventSourceMapping:
         self.table.grant_stream(self._grantee)
@@ -211,29 +205,97 @@ class Outbox(Construct):
         )
 
 
-def outbox_rules(outbox: Outbox, *, oldest_age: timedelta) -> Iterator[AlarmRule]:
+class RelayAlarms(Construct):
     """
-    Give the rules of one outbox.
+    The alarms of a relay outside Lambda, for an outbox in your SQL database.
+
+    The relay logs its figures in CloudWatch's embedded metric format; send its log to CloudWatch.
 
     Args:
-        outbox: The outbox to watch.
+        scope: The parent construct.
+        construct_id: The id in the parent.
+        lanes: The names of the lanes.
+        service: The service name of the relay, its variable ``POWERTOOLS_SERVICE_NAME``.
+        oldest_age: The age of an unfinished entry that raises an alarm, 15 minutes by default.
+        actions: The actions of the alarms by severity, none by default.
+        runbook: The URL of the runbook, by default its folder in this repository.
+
+    Attributes:
+        alarms: ``Abandoned``, ``<lane>Waits``, ``OldestAge`` and ``Silent``.
+        rules: The rules of these alarms.
+
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        lanes: Sequence[str],
+        service: str,
+        oldest_age: timedelta = timedelta(minutes=15),
+        actions: Mapping[Severity, Sequence[cloudwatch.IAlarmAction]] | None = None,
+        runbook: str = RUNBOOK,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        silent = AlarmRule(
+            name="Silent",
+            severity=Severity.CRITICAL,
+            metric=relay_metric(service, RelayMetric.WAITING, statistic="SampleCount", period=PERIOD),
+            threshold=1,
+            below=True,
+            periods=3,
+            description="The relay of the outbox has reported nothing.",
+            first_step="look whether `lanes outbox relay` runs, and whether its log reaches CloudWatch.",
+            page=Page.OUTBOX_ERRORS,
+        )
+        self.rules = (*relay_rules(service, lanes, oldest_age=oldest_age), silent)
+        added = add_alarms(self, self.rules, actions=actions or {}, runbook=runbook)
+        self.alarms: dict[str, cloudwatch.AlarmBase] = {name: one.alarm for name, one in added.items()}
+
+
+def relay_metric(
+    service: str,
+    metric: RelayMetric,
+    *,
+    lane: str | None = None,
+    statistic: str = "Sum",
+    period: timedelta = timedelta(minutes=1),
+) -> cloudwatch.Metric:
+    """Give a metric of the relay with this service name: see :meth:`Outbox.metric`."""
+    return cloudwatch.Metric(
+        namespace=METRICS_NAMESPACE,
+        metric_name=metric.value,
+        dimensions_map={"service": service, **({} if lane is None else {"lane": lane})},
+        statistic=statistic,
+        period=Duration.seconds(int(period.total_seconds())),
+    )
+
+
+def relay_rules(service: str, lanes: Sequence[str], *, oldest_age: timedelta) -> Iterator[AlarmRule]:
+    """
+    Give the rules of a relay, wherever it runs.
+
+    Args:
+        service: The service name of the relay.
+        lanes: The names of the lanes.
         oldest_age: The age of an unfinished entry that raises an alarm.
 
     """
     yield AlarmRule(
         name="Abandoned",
         severity=Severity.WARNING,
-        metric=outbox.metric(RelayMetric.ABANDONED, period=PERIOD),
+        metric=relay_metric(service, RelayMetric.ABANDONED, period=PERIOD),
         threshold=1,
         description="The relay abandoned entries of the outbox.",
         first_step="`lanes outbox list --state ABANDONED` shows why.",
         page=Page.OUTBOX_ABANDONED,
     )
-    for lane in outbox.lanes:
+    for lane in lanes:
         yield AlarmRule(
             name=f"{lane}Waits",
             severity=Severity.CRITICAL,
-            metric=outbox.metric(RelayMetric.LANE_FAILURES, lane=lane, period=PERIOD),
+            metric=relay_metric(service, RelayMetric.LANE_FAILURES, lane=lane, period=PERIOD),
             threshold=LANE_FAILURES,
             description=f"Lane {lane} accepts nothing from the outbox; its entries wait.",
             first_step="the metric's dimension `cause`, and `outbox_lane_waits` in the relay's log, name the cause.",
@@ -243,12 +305,25 @@ def outbox_rules(outbox: Outbox, *, oldest_age: timedelta) -> Iterator[AlarmRule
     yield AlarmRule(
         name="OldestAge",
         severity=Severity.CRITICAL,
-        metric=outbox.metric(RelayMetric.OLDEST_AGE, statistic="Maximum", period=PERIOD),
+        metric=relay_metric(service, RelayMetric.OLDEST_AGE, statistic="Maximum", period=PERIOD),
         threshold=oldest_age.total_seconds(),
         description=f"An entry of the outbox has waited {format_duration(oldest_age)}.",
         first_step="`lanes outbox status` shows whether entries fail, wait for their lane, or are too many.",
         page=Page.OUTBOX_OLDEST_AGE,
     )
+
+
+def outbox_rules(outbox: Outbox, service: str, *, oldest_age: timedelta) -> Iterator[AlarmRule]:
+    """
+    Give the rules of one outbox.
+
+    Args:
+        outbox: The outbox to watch.
+        service: The service name of its relay.
+        oldest_age: The age of an unfinished entry that raises an alarm.
+
+    """
+    yield from relay_rules(service, outbox.lanes, oldest_age=oldest_age)
     yield AlarmRule(
         name="Errors",
         severity=Severity.CRITICAL,

@@ -9,7 +9,7 @@ from sqlalchemy import String
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
 from lanes import LanesConfig, Message, processing_priority
-from lanes.outbox import Outbox
+from lanes.outbox import SqlOutbox
 from lanes.outbox.sql.schema import OutboxTables
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Order(Base):
     customer: Mapped[str] = mapped_column(String(36))
 
 
-outbox = Outbox(config=LanesConfig())
+outbox = SqlOutbox(config=LanesConfig())
 
 
 def place_order(session: Session, order: Order) -> None:

@@ -142,10 +142,17 @@ class DuplicateEntryError(OutboxError):
 
 
 class OutboxStoreError(OutboxError):
-    """A SQL database refused a statement or was unreachable; if `retryable`, a later try may succeed."""
+    """
+    A SQL database refused a statement or was unreachable.
 
-    def __init__(self, message: str, *, retryable: bool) -> None:
+    Attributes:
+        retryable: whether a later try may succeed.
+        is_cancelled: whether the server cancelled a statement that took too long, or waited too long for a lock.
+    """
+
+    def __init__(self, message: str, *, retryable: bool, is_cancelled: bool = False) -> None:
         self.retryable = retryable
+        self.is_cancelled = is_cancelled
         super().__init__(message)
 
 

@@ -398,6 +398,12 @@ class Event(enum.StrEnum):
         "tries the lane again after a pause of up to 30 s: it can't be reached, throttles or refuses everybody",
         ("lane", *_OUTAGE),
     )
+    OUTBOX_ROUND_SLOW = (
+        "outbox_round_slow",
+        "",
+        "goes on: a round of the relay took `seconds`, more than half of its lock",
+        ("seconds",),
+    )
     OUTBOX_OUTAGE_ENDED = (
         "outbox_outage_ended",
         "",

@@ -199,7 +199,7 @@ class OutboxSettings:
 
     enabled: bool = False
     # Whole calls of ten to SQS.
-    batch: int = 30
+    batch: int = 100
     tick: timedelta = timedelta(milliseconds=250)
     # A relay sends for half of it at most. If it dies, the scheduled relay of the next minute sends the rest of the
     # claim again within its own half, and all of that lies within the five minutes in which SQS drops a repeat.

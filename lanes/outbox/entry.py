@@ -163,8 +163,13 @@ class Entry:
             MessageDecodeError: the body is not a message.
         """
         read = Message.from_body(self.body, group=self.group)
-        values = {one.name: getattr(read, one.name) for one in fields(read)}
-        return WrittenMessage(**values | {"id": self.id, "priority": self.priority}, written=self.body)
+        values = {name: getattr(read, name) for name in _FIELDS}
+        return WrittenMessage(
+            **values | {"id": self.id, "priority": self.priority}, written=self.body, read=read
+        )
+
+
+_FIELDS = tuple(one.name for one in fields(Message))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,16 +179,17 @@ class WrittenMessage(Message):
 
     Attributes:
         written: the body.
+        read: the message of the body.
     """
 
     written: str
+    read: Message
 
     def _encoded(self, problems: list[str]) -> str:  # noqa: ARG002 - the body was read, so it is JSON
-        read = Message.from_body(self.written)
         changes = {
             name: json.dumps(getattr(self, name))
             for name in ("id", "priority", "traceparent")
-            if getattr(self, name) != getattr(read, name)
+            if getattr(self, name) != getattr(self.read, name)
         }
         return in_xml(with_members(self.written, changes))
 

@@ -16,7 +16,7 @@ the same transaction; the DynamoDB store parks as many as a claim takes, with a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ class OutboxStatus:
 
     Attributes:
         counts: number of entries by state.
+        lanes: number of waiting and claimed entries by lane.
         held_groups: number of abandoned entries that hold their group until an operator decides.
         scheduled: number of pending entries that wait for the time before which they may not be sent.
         oldest_at: time since which an unfinished entry could be sent, the earliest; None if there is none.
@@ -65,6 +66,7 @@ class OutboxStatus:
     """
 
     counts: Mapping[EntryState, int]
+    lanes: Mapping[str, int] = field(default_factory=dict)
     held_groups: int = 0
     scheduled: int = 0
     oldest_at: float | None = None
@@ -127,6 +129,16 @@ class RelayStore(Protocol):
 
         Raises:
             UnwrittenMarksError: some marks were not written.
+        """
+
+    def release(self, *, owner: str, locked_until: float, now: float) -> None:
+        """Make the entries of a claim due that may have been written without an answer."""
+
+    def take_keys_again(self, entries: Sequence[Entry], *, now: float, expires_at: float) -> None:
+        """
+        Let entries that were not sent have their unique keys again.
+
+        If another entry with the key was written meanwhile, that one waits, and this one is cancelled.
         """
 
     def remove_expired(self, *, now: float, limit: int) -> int:

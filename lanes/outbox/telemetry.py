@@ -31,7 +31,9 @@ class RelayMetric(enum.StrEnum):
     WAITING = "OutboxPending"
     WAITING_FAILED = "OutboxFailed"
     KEPT_ABANDONED = "OutboxAbandoned"
+    WAITING_IN_LANE = "OutboxPendingInLane"  # by lane
     OLDEST_AGE = "OutboxOldestAge"  # seconds
+    ROUND_TIME = "OutboxRoundTime"  # milliseconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,8 +78,11 @@ class RelayTelemetry:
     def not_sent(self, entry: Entry, mark: Mark, *, reason: str) -> None:
         """Report an entry that SQS refused for a fault of its own, with its mark."""
 
-    def round(self, outcome: RelayRound, marks: Sequence[Mark], *, now: float) -> None:
-        """Report the result of a round, with the marks that were written."""
+    def round(self, outcome: RelayRound, marks: Sequence[Mark], *, now: float, seconds: float) -> None:
+        """Report the result of a round and how long it took, with the marks that were written."""
+
+    def slow_round(self, seconds: float) -> None:
+        """Report a round that took more than half of its lock."""
 
     def lane_failed(self, lane: str, cause: Cause) -> None:
         """Count a round in which a lane did not accept messages for no fault of theirs."""
@@ -90,3 +95,6 @@ class RelayTelemetry:
 
     def status(self, status: OutboxStatus, *, now: float) -> None:
         """Report the status of the outbox."""
+
+    def flush(self) -> None:
+        """Write all figures since the last time."""

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from lanes.config import EngineName, LanesConfig
 from lanes.consumer import Consumer
 from lanes.outbox.entry import Positions
-from lanes.outbox.outbox import Outbox
 from lanes.producer import Pacing, Producer
 from lanes.producer.outgoing import SendEntry
 from lanes.testing import matching
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from lanes.message import Message
+    from lanes.outbox.sql.outbox import SqlOutbox
     from lanes.outbox.store import RelayStore
     from lanes.priority import PriorityRules
     from lanes.testing.entries import JournalEntry
@@ -165,9 +165,12 @@ class InMemoryLanes:
             clock=self.clock,
         )
 
-    def new_outbox(self, *, rules: PriorityRules | None = None, source: str | None = None) -> Outbox:
+    def new_outbox(self, *, rules: PriorityRules | None = None, source: str | None = None) -> SqlOutbox:
         """Return an outbox for SQL transactions of the application, whose entries are as old as the clock says."""
-        return Outbox(config=self.config, rules=rules, source=source, positions=Positions(self.clock))
+        # Imported here, since SQLAlchemy is an extra.
+        from lanes.outbox.sql.outbox import SqlOutbox
+
+        return SqlOutbox(config=self.config, rules=rules, source=source, positions=Positions(self.clock))
 
     @property
     def scheduled(self) -> Sequence[Message]:

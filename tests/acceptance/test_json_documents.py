@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from lanes.aws.table.runs import DynamoDBRuns
 from lanes.cli.main import command
-from lanes.outbox import Outbox
+from lanes.outbox import SqlOutbox
 from lanes.runs import Counts, Head, Mark
 from tests.support.operating import drain, put_dead_letters
 
@@ -143,7 +143,7 @@ def write_log(logs):
 
 def fill_outbox(typed, address):
     typed("outbox", "--database", address, "setup")
-    engine, outbox = sa.create_engine(address), Outbox()
+    engine, outbox = sa.create_engine(address), SqlOutbox()
     with engine.begin() as connection:
         outbox.add(connection, "mail.sent", {"n": 1}, id="entry-1", priority=-100)
     engine.dispose()

@@ -5,7 +5,7 @@ import sqlalchemy as sa
 
 from lanes.aws.table.override_items import OVERRIDE, OVERRIDES_KEY
 from lanes.aws.table.overrides import DynamoDBOverrides
-from lanes.outbox import Outbox
+from lanes.outbox import SqlOutbox
 from lanes.overrides import Cancelled
 from tests.support.operating import drain
 
@@ -29,7 +29,7 @@ def database(tmp_path, typed):
     """An outbox in SQLite with two entries."""
     address = f"sqlite:///{tmp_path / 'app.db'}"
     assert typed("outbox", "--database", address, "setup").returncode == 0
-    engine, outbox = sa.create_engine(address), Outbox()
+    engine, outbox = sa.create_engine(address), SqlOutbox()
     with engine.begin() as connection:
         outbox.add(connection, "mail.sent", {"n": 1}, id="e1", priority=-100)
         outbox.add(connection, "order.placed", {"n": 1}, id="e2", priority=-100)

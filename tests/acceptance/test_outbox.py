@@ -3,7 +3,7 @@
 import pytest
 import sqlalchemy as sa
 
-from lanes.outbox import Outbox
+from lanes.outbox import SqlOutbox
 from tests.support.lanes_server import LanesOnServer
 
 STACK = "RelayTarget"
@@ -20,7 +20,7 @@ def test_the_relay_runs_as_a_command(typed, target, tmp_path):
     url = f"sqlite:///{tmp_path / 'app.db'}"
     verbs = ("--stack", STACK, "outbox", "--database", url)
     assert typed(*verbs, "setup").returncode == 0
-    engine, outbox = sa.create_engine(url), Outbox()
+    engine, outbox = sa.create_engine(url), SqlOutbox()
     with engine.begin() as connection:
         for entry_id in ("a", "b"):
             outbox.add(connection, "mail.sent", {"n": 1}, id=entry_id, priority=-100)

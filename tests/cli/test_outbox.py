@@ -5,7 +5,7 @@ import json
 import pytest
 import sqlalchemy as sa
 
-from lanes.outbox import Outbox
+from lanes.outbox import SqlOutbox
 
 
 class Verbs:
@@ -30,7 +30,7 @@ class Verbs:
 
     def write(self, **entries):
         """Commit entries: kind by id."""
-        engine, outbox = sa.create_engine(self.url), Outbox()
+        engine, outbox = sa.create_engine(self.url), SqlOutbox()
         with engine.begin() as connection:
             for entry_id, kind in entries.items():
                 outbox.add(connection, kind, {"n": 1}, id=entry_id, priority=-100)

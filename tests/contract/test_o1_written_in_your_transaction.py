@@ -21,7 +21,7 @@ from lanes.errors import (
     MessageTooLargeError,
     TransactionTooLargeError,
 )
-from lanes.outbox import Outbox
+from lanes.outbox import DynamoOutbox, SqlOutbox
 from lanes.outbox.dynamodb.item import LARGEST_ITEM_BYTES, RESERVED_BYTES, item_bytes
 from lanes.outbox.dynamodb.table import create_table
 from lanes.outbox.entry import EntryState
@@ -50,7 +50,7 @@ def dynamodb():
 @pytest.fixture
 def outbox(dynamodb):
     """An outbox on that table."""
-    return Outbox(table="outbox", dynamodb=dynamodb)
+    return DynamoOutbox("outbox", client=dynamodb)
 
 
 def count(dynamodb, table="outbox"):
@@ -59,7 +59,7 @@ def count(dynamodb, table="outbox"):
 
 def test_the_priority_is_resolved_when_the_entry_is_written():
     """Explicit, block, rule, NORMAL, in this order, as for a producer."""
-    outbox = Outbox(rules=PriorityRules({"payment": 70}))
+    outbox = SqlOutbox(rules=PriorityRules({"payment": 70}))
     with processing_priority(Priority.LOW):
         inside = [
             outbox.prepare("payment", None).priority,
@@ -72,7 +72,7 @@ def test_the_priority_is_resolved_when_the_entry_is_written():
 
 def test_the_message_of_an_entry_is_that_of_a_producer():
     """Id, group, time and trace come along."""
-    entry = Outbox(source="shop").prepare("k", {"a": 1}, group="g", id="one", traceparent="00-1")
+    entry = SqlOutbox(source="shop").prepare("k", {"a": 1}, group="g", id="one", traceparent="00-1")
     message = entry.message()
 
     assert (message.id, message.group, message.source, message.traceparent) == ("one", "g", "shop", "00-1")
@@ -82,7 +82,7 @@ def test_the_message_of_an_entry_is_that_of_a_producer():
 
 def test_an_entry_continues_the_trace_that_it_was_written_in():
     """The relay, which sends it later, has no part in that trace."""
-    outbox, current, own = Outbox(), f"00-{'a' * 32}-{'b' * 16}-00", f"00-{'1' * 32}-{'2' * 16}-01"
+    outbox, current, own = SqlOutbox(), f"00-{'a' * 32}-{'b' * 16}-00", f"00-{'1' * 32}-{'2' * 16}-01"
     with continuing_trace(current):
         entries = [outbox.prepare("k", None), outbox.prepare("k", None, traceparent=own)]
 
@@ -98,7 +98,7 @@ def test_a_message_that_breaks_a_rule_is_refused_when_it_is_written(fields):
     fields = {"kind": "k", "data": None, **fields}
 
     with pytest.raises(InvalidMessageError):
-        Outbox().prepare(fields.pop("kind"), fields.pop("data"), **fields)
+        SqlOutbox().prepare(fields.pop("kind"), fields.pop("data"), **fields)
 
 
 @pytest.mark.parametrize("name", ["id", "source", "unique"])
@@ -108,11 +108,11 @@ def test_a_text_that_no_database_holds_is_refused_before_it_reaches_your_connect
 ):
     """After half of a surrogate pair the driver's connection is out of step, and your transaction fails elsewhere."""
     options = {name: f"a{character}"}
-    wrong = Outbox(sql=postgresql_subject.tables, source=options.pop("source", "shop"))
+    wrong = SqlOutbox(tables=postgresql_subject.tables, source=options.pop("source", "shop"))
     with postgresql_subject.engine.begin() as connection:
         with pytest.raises(InvalidMessageError, match=f"^{name} is 'a"):
             wrong.add(connection, "k", None, **options)
-        Outbox(sql=postgresql_subject.tables).add(connection, "k", None)
+        SqlOutbox(tables=postgresql_subject.tables).add(connection, "k", None)
 
     assert len(list(postgresql_subject.operations.entries({EntryState.PENDING}))) == 1
 
@@ -121,22 +121,22 @@ def test_a_text_that_no_database_holds_is_refused_before_it_reaches_your_connect
 def test_what_is_not_a_message_is_refused(messages):
     """By its name, and before anything is written."""
     with pytest.raises(TypeError, match=r"add_many accepts Message\(kind=..., data=...\), not (str|dict)"):
-        Outbox().add_many(None, messages)
+        SqlOutbox().add_many(None, messages)
 
 
 @pytest.mark.parametrize("messages", [None, Message(kind="k")])
 def test_several_messages_are_asked_for(messages):
     """One alone, or none, is named."""
     with pytest.raises(TypeError, match=r"add_many accepts an iterable of Message.*, not (None|one Message)"):
-        Outbox().add_many(None, messages)
+        SqlOutbox().add_many(None, messages)
 
 
 def test_an_entry_over_400_kb_is_refused_before_any_call():
     """With what the relay notes later kept free."""
-    outbox = Outbox(table="outbox")
+    outbox = DynamoOutbox("outbox")
     limit = LARGEST_ITEM_BYTES - RESERVED_BYTES
 
-    assert item_bytes(outbox.entry("k", "x" * (limit - 2000))["Put"]["Item"]) <= limit
+    assert item_bytes(outbox.entry("k", "x" * (limit - 2000))[0]["Put"]["Item"]) <= limit
     with pytest.raises(EntryTooLargeError, match="put the data into S3"):
         outbox.entry("k", "x" * limit)
     with pytest.raises(MessageTooLargeError):
@@ -228,13 +228,11 @@ def test_an_outbox_is_found_by_its_deployment(monkeypatch):
     again = Deployment.from_json(with_outbox.to_json())
 
     assert again == with_outbox
-    assert Outbox.from_deployment(again).table == "entries"
+    assert DynamoOutbox.from_deployment(again).table == "entries"
     with pytest.raises(ConfigurationError, match="has no outbox"):
-        Outbox.from_deployment(deployment)
+        DynamoOutbox.from_deployment(deployment)
     monkeypatch.setenv("LANES_DEPLOYMENT", with_outbox.to_json())
-    assert Outbox.from_env().table == "entries"
-    with pytest.raises(ConfigurationError, match="no DynamoDB table"):
-        Outbox().entry("k", None)
+    assert DynamoOutbox.from_env().table == "entries"
 
 
 def test_what_is_written_comes_back_as_it_was(bench):

@@ -10,8 +10,8 @@ import itertools
 import pytest
 import sqlalchemy as sa
 
-from lanes.outbox.rules import Choice
 from lanes.outbox.sql import store as sql_store
+from lanes.outbox.sql import writing
 from lanes.outbox.sql.store import SqlOutboxStore
 from tests.support.outbox import DynamoDBSubject
 from tests.support.relay_search import LOCK, DynamoDBRelays, PostgresRelays, World, check
@@ -78,24 +78,21 @@ def assert_shared(subject, seed):
     assert len(set(owners)) > 1
 
 
-def everything(candidates):
-    """Ignore the order of groups."""
-    return Choice(claimed=tuple(candidates), blocked=())
+def out_of_order(monkeypatch):
+    """Let every entry be a candidate, whatever is before it in its group."""
+    row_of = writing.row_of
+    monkeypatch.setattr(writing, "row_of", lambda entry, **_: row_of(entry))
+    monkeypatch.setattr(sql_store.sa, "exists", _Nothing)
 
 
-def unlocked(statement, **_):
-    """Lock no row, as a database without FOR UPDATE."""
-    return statement
+class _Nothing:
+    def where(self, *_conditions):
+        return sa.false()
 
 
-@pytest.mark.parametrize(
-    ("place", "name", "broken"),
-    [(sql_store, "choose", everything), (sa.Select, "with_for_update", unlocked)],
-    ids=["order", "row locks"],
-)
-def test_the_search_without_faults_notices_a_broken_store(postgresql, monkeypatch, place, name, broken):
+def test_the_search_without_faults_notices_a_broken_store(postgresql, monkeypatch):
     """Several relays alone are enough to break it."""
-    monkeypatch.setattr(place, name, broken)
+    out_of_order(monkeypatch)
 
     def share_all():
         for seed in range(10):
@@ -105,19 +102,21 @@ def test_the_search_without_faults_notices_a_broken_store(postgresql, monkeypatc
         share_all()
 
 
-def due_early(store, now, limit, *, real=SqlOutboxStore.due_statement):
+def without_locks(monkeypatch):
     """End each lock long before its time."""
-    return real(store, now + LOCK, limit)
+    ripen = SqlOutboxStore._ripen
+    monkeypatch.setattr(
+        SqlOutboxStore,
+        "_ripen",
+        lambda store, connection, now, limit: ripen(store, connection, now + LOCK, limit),
+    )
+    monkeypatch.setattr(SqlOutboxStore, "_look", sa.select(sa.true(), sa.true(), sa.true()))
 
 
-@pytest.mark.parametrize(
-    ("place", "name", "broken"),
-    [(sql_store, "choose", everything), (SqlOutboxStore, "due_statement", due_early)],
-    ids=["order", "lock"],
-)
-def test_the_search_notices_a_broken_store(postgresql, monkeypatch, place, name, broken):
+@pytest.mark.parametrize("break_store", [out_of_order, without_locks])
+def test_the_search_notices_a_broken_store(postgresql, monkeypatch, break_store):
     """One that ignores the order of groups, and one that does not keep its locks."""
-    monkeypatch.setattr(place, name, broken)
+    break_store(monkeypatch)
 
     def search_all():
         for seed in range(10):

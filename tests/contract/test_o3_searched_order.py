@@ -145,7 +145,7 @@ class Search:
     def _messages(self, group):
         """Give the outbox of a server, and messages for it."""
         clock = FakeClock(self.clock() + self.chance.uniform(-5, 5))
-        outbox = new_outbox(CONFIG, clock, sql=getattr(self.subject, "tables", None))
+        outbox = new_outbox(CONFIG, clock, tables=getattr(self.subject, "tables", None))
         messages = [
             Message(kind="k", data=None, group=group, priority=self.chance.choice([-100, 0, 1, 100]))
             for _ in range(self.chance.randint(1, 3))

@@ -300,8 +300,7 @@ def test_moving_the_first_of_a_group_to_another_lane_frees_the_next(bench):
     bench.write("a", group="g")
     bench.write("b", group="g", priority=1)
     bench.write("x", priority=2)
-    claim, _ = bench.claim(2)
-    assert [entry.id for entry in claim.entries] == ["x"]
+    assert bench.ids(1) == ["x"]
     (a,) = [one for one in bench.operations.entries({EntryState.PENDING}) if one.id == "a"]
 
     bench.operations.prioritize([a], priority=-100, lane="MAIN", now=bench.clock())
@@ -312,7 +311,6 @@ def test_a_cancelled_entry_frees_its_group(bench):
     """It says who cancelled it."""
     bench.write("a", group="g")
     bench.write("b", group="g", priority=1)
-    assert bench.ids(1) == []
     (a,) = [one for one in bench.operations.entries({EntryState.PENDING}) if one.id == "a"]
 
     assert bench.operations.cancel([a], reason="cancelled by me", now=1.0, expires_at=2.0) == 1

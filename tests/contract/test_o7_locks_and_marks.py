@@ -29,6 +29,9 @@ class Flaky:
     def claim(self, *args, **kwargs):
         return self._store.claim(*args, **kwargs)
 
+    def release(self, **claim):
+        return self._store.release(**claim)
+
     def settle(self, marks, *, owner, now):
         self.tries += 1
         fate = next(self._plan, "write")

@@ -192,7 +192,7 @@ def test_many_entries_are_written_for_later_at_once(sqlite_subject, postgresql_s
     for subject in (sqlite_subject, postgresql_subject):
         assert isinstance(subject, SqlSubject)
         run = Run(subject, clock)
-        outbox = new_outbox(run.config, clock, sql=subject.tables)
+        outbox = new_outbox(run.config, clock, tables=subject.tables)
         with subject.engine.begin() as connection:
             outbox.add_many(connection, [Message(kind="k", id=one) for one in "abc"], not_before=MINUTE)
         all_rounds(run)

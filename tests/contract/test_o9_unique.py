@@ -12,17 +12,20 @@ from datetime import timedelta
 
 import pytest
 import sqlalchemy as sa
-from botocore.exceptions import EndpointConnectionError
+from botocore.exceptions import ClientError, EndpointConnectionError
 
-from lanes.errors import DuplicateEntryError, InvalidMessageError
-from lanes.outbox import EntryFilter, EntryState, Operator
+from lanes.errors import ConfigurationError, DuplicateEntryError, InvalidMessageError
+from lanes.message import Message
+from lanes.outbox import DynamoOutbox, EntryFilter, EntryState, Operator
 from lanes.outbox.dynamodb.transaction import OutboxTransaction
+from lanes.outbox.entry import Positions
 from lanes.outbox.rules import lane_shares
 from lanes.testing.clock import FakeClock
 from tests.support.outbox import SqlSubject, bridge_of, new_outbox
 from tests.support.outbox_bench import published
+from tests.support.outbox_faults import CAUSES
 from tests.support.outbox_relay import Run
-from tests.support.sending import ACCEPT, REFUSE
+from tests.support.sending import ACCEPT, LOSE_CALL, REFUSE
 
 KEY = "nightly-42"
 
@@ -33,7 +36,7 @@ class Writer:
     def __init__(self, subject, clock, plan=lambda _: ACCEPT):
         self.run = Run(subject, clock, plan=plan, max_attempts=50)
         self.subject = subject
-        self.outbox = new_outbox(self.run.config, clock, sql=getattr(subject, "tables", None))
+        self.outbox = new_outbox(self.run.config, clock, tables=getattr(subject, "tables", None))
 
     def add(self, id, **options):
         """Write and commit; give the id of the entry that waits."""
@@ -78,10 +81,10 @@ def test_a_second_waiting_entry_is_refused_or_the_first_is_kept(writer):
     assert writer.subject.operations.entry("a").unique_key == KEY
 
 
-@pytest.mark.parametrize("until", ["claimed", "failed", "published", "cancelled"])
+@pytest.mark.parametrize("until", ["claimed", "published", "cancelled"])
 def test_the_key_is_free_once_a_relay_has_taken_the_entry(subject, clock, until):
     """From then on its message may have been handled before the second writer commits."""
-    writer = Writer(subject, clock, plan=lambda _: REFUSE if until == "failed" else ACCEPT)
+    writer = Writer(subject, clock)
     writer.add("a")
     if until == "claimed":
         subject.store.claim(shares(writer), owner="o", now=clock(), locked_until=clock() + 60, limit=9)
@@ -95,6 +98,88 @@ def test_the_key_is_free_once_a_relay_has_taken_the_entry(subject, clock, until)
     assert writer.add("b") == "b"
     with pytest.raises(DuplicateEntryError):
         writer.add("c")
+
+
+@pytest.mark.parametrize("fails", ["entry", "lane"])
+def test_an_entry_that_was_claimed_and_not_sent_waits_with_its_key_again(subject, clock, fails):
+    """Of half an hour of adds, one a minute, one entry waits; also where SQS refused it alone."""
+    plan = {"entry": lambda _: REFUSE, "lane": lambda _: LOSE_CALL}[fails]
+    writer = Writer(subject, clock, plan=plan)
+    for number in range(31):
+        assert writer.add(f"e{number:02}", on_duplicate="keep") == "e00"
+        writer.run.relay.run_once()
+        clock.advance(60)
+
+    assert writer.ids() == ["e00"]
+
+
+def test_an_entry_comes_back_while_another_one_has_its_key(subject, clock):
+    """The later one waits, with what its writer has committed since; the other one is cancelled, and says so."""
+    writer = Writer(subject, clock)
+    writer.add("a", group="g")
+    writer.add("other", group="g", unique=None)
+    send = writer.run.sqs.send_batch
+
+    def add_meanwhile(_url, entries):
+        writer.run.sqs.send_batch = send
+        writer.add("b")
+        return CAUSES["unreachable"](entries)
+
+    writer.run.sqs.send_batch = add_meanwhile
+    writer.run.relay.run_once()
+
+    assert writer.add("c", on_duplicate="keep") == "b"
+    entry = subject.operations.entry("a")
+    assert (entry.state, entry.last_error) == (
+        EntryState.CANCELLED,
+        "a later entry with its unique key waits",
+    )
+    for _ in range(3):
+        clock.advance(400)
+        writer.run.relay.run_until(clock() + 1)
+    assert sorted(writer.run.sent()) == ["b", "other"]
+
+
+@pytest.mark.parametrize("store", ["sqlite", "postgresql"])
+def test_many_entries_may_have_keys(store, request, clock):
+    """One of them waits already."""
+    writer = Writer(request.getfixturevalue(f"{store}_subject"), clock)
+    writer.add("a", unique="1")
+    messages = [Message(kind="k", data=number, id=f"m{number}") for number in range(3)]
+    with writer.subject.engine.begin() as connection:
+        entries = writer.outbox.add_many(
+            connection,
+            messages,
+            unique=lambda message: str(message.data) if message.data else None,
+            on_duplicate="keep",
+        )
+    with writer.subject.engine.connect() as connection, pytest.raises(DuplicateEntryError):
+        writer.outbox.add_many(connection, [Message(kind="k")], unique=lambda _: "2")
+
+    assert [entry.id for entry in entries] == ["m0", "a", "m2"]
+    assert writer.ids() == ["a", "m0", "m2"]
+
+
+def test_an_action_of_your_own_transaction_may_have_a_key(dynamodb_subject, clock):
+    """It is two actions; the transaction fails while an entry with the key waits, and a relay frees the key."""
+    writer = Writer(dynamodb_subject, clock)
+    outbox = DynamoOutbox(dynamodb_subject.name, positions=Positions(clock))
+    write = dynamodb_subject.client.transact_write_items
+    write(TransactItems=outbox.entry("k", None, id="a", unique=KEY))
+    with pytest.raises(ClientError, match="ConditionalCheckFailed"):
+        write(TransactItems=outbox.entry("k", None, id="b", unique=KEY))
+    with pytest.raises(ConfigurationError, match="use `transaction`"):
+        outbox.entry("k", None, unique=KEY, on_duplicate="keep")
+    writer.run.relay.run_once()
+    write(TransactItems=outbox.entry("k", None, id="c", unique=KEY))
+
+    assert writer.run.sent() == ["a"]
+
+
+def test_an_entry_with_a_key_never_expires():
+    """A second writer who keeps it may not know that it does."""
+    with pytest.raises(InvalidMessageError, match="an entry that others may keep can't expire"):
+        new_outbox().prepare_unique("k", None, {"unique": KEY, "expires": timedelta(hours=1)})
 
 
 def shares(writer):
@@ -227,29 +312,26 @@ def test_no_relay_waits_for_an_open_transaction(impatient, clock, open_is, first
     )
     relay.run_until(clock() + 1)
     writer.add("other", unique=None)
-    wake = impatient.store.wake
-    if first_is == "due":
-        impatient.store.wake = lambda *_args, **_options: None
     with impatient.engine.connect() as connection:
-        for kept in ("c",) if first_is == "due" else ("b", "c"):
+        for kept in ("b", "c"):
             if open_is == "a writer":
                 writer.outbox.add(connection, "k", None, unique=kept, on_duplicate="keep")
             else:
                 connection.execute(
                     sa.update(impatient.tables.entries).values(changed_at=1).filter_by(id=kept)
                 )
-        impatient.store.settle([published(one) for one in held.entries], owner="slow", now=clock())
-        impatient.store.wake = wake
-        clock.advance(400 if first_is == "due" else 1)
+        if first_is == "woken":
+            impatient.store.settle([published(one) for one in held.entries], owner="slow", now=clock())
+        clock.advance(400)
         relay.run_until(clock() + 1)
-        sent = writer.run.sent()
-        assert "other" in sent
-        assert "c" not in sent
+        sent = set(writer.run.sent())
         connection.commit()
-    clock.advance(400)
+    clock.advance(1)
     relay.run_until(clock() + 1)
 
-    assert [one for one in writer.run.sent() if one != "other"] == ["b", "c"]
+    first = ["a"] if first_is == "due" else []
+    assert sent == {*first, "other"}
+    assert [one for one in writer.run.sent() if one != "other"] == [*first, "b", "c"]
 
 
 @pytest.mark.parametrize("store", ["sqlite", "postgresql"])

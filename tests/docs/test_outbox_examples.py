@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from examples import outbox_dynamodb, outbox_sql
 from lanes import Consumer
 from lanes.errors import AwsError
-from lanes.outbox import Outbox
+from lanes.outbox import DynamoOutbox
 from lanes.outbox.dynamodb.table import create_table
 from lanes.outbox.sql.store import SqlOutboxStore
 
@@ -37,7 +37,7 @@ def entries(dynamodb):
 
 def test_an_order_and_its_message_are_written_together_or_not_at_all(dynamodb):
     """The second order of the same id writes neither."""
-    outbox = Outbox(table="outbox", dynamodb=dynamodb)
+    outbox = DynamoOutbox("outbox", client=dynamodb)
     outbox_dynamodb.place_order(outbox, {"id": "7", "customer": "c"})
 
     with pytest.raises(AwsError, match="TransactionCanceled"):
@@ -47,7 +47,7 @@ def test_an_order_and_its_message_are_written_together_or_not_at_all(dynamodb):
 
 def test_an_entry_joins_a_transaction_of_the_callers_own(dynamodb):
     """With its explicit priority."""
-    outbox = Outbox(table="outbox", dynamodb=dynamodb)
+    outbox = DynamoOutbox("outbox", client=dynamodb)
     outbox_dynamodb.place_order(outbox, {"id": "7", "customer": "c"})
     outbox_dynamodb.cancel_order(outbox, dynamodb, "7")
 

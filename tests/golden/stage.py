@@ -16,7 +16,7 @@ from lanes.aws.queues.sending import SqsSender
 from lanes.aws.telemetry.outbox import PowertoolsRelayTelemetry
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
-from lanes.outbox import Outbox
+from lanes.outbox import DynamoOutbox
 from lanes.outbox.dynamodb.store import DynamoDBOutboxStore
 from lanes.outbox.dynamodb.table import create_table
 from lanes.outbox.entry import Positions
@@ -69,8 +69,10 @@ def publish_from_outbox(sqs, clock, entries):
     """Write entries to an outbox in DynamoDB and publish them; return its items before and after, and the log."""
     client = boto3.client("dynamodb")
     create_table(client, OUTBOX)
-    outbox = Outbox(config=CONFIG, table=OUTBOX, source="shop", positions=Positions(clock))
-    client.transact_write_items(TransactItems=[outbox.entry(**entry) for entry in entries])
+    outbox = DynamoOutbox(OUTBOX, config=CONFIG, source="shop", positions=Positions(clock))
+    client.transact_write_items(
+        TransactItems=[action for entry in entries for action in outbox.entry(**entry)]
+    )
     before = items_in(client, OUTBOX)
     printed = io.BytesIO()
     telemetry = PowertoolsRelayTelemetry(environ={}, stream=printed)

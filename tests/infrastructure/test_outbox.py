@@ -3,12 +3,12 @@
 import json
 
 import pytest
-from aws_cdk import Stack
+from aws_cdk import App, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk.assertions import Match, Template
 
-from cdk import LaneQueues, Ledger, Outbox, PriorityLanesStack
+from cdk import LaneQueues, Ledger, Outbox, PriorityLanesStack, RelayAlarms
 from lanes.config import LanesConfig
 from lanes.outbox.dynamodb.table import description
 from lanes.outbox.telemetry import RelayMetric
@@ -233,3 +233,19 @@ def test_without_the_setting_there_is_no_outbox(template):
     """The stack is as small as before."""
     template.resource_count_is("AWS::Events::Rule", 0)
     template.resource_count_is(TABLE, 1)
+
+
+def test_a_relay_outside_lambda_has_the_same_alarms_and_one_for_its_silence():
+    """By the name of its service; without a function it has no errors to watch."""
+    stack = Stack(App(), "Relay")
+    relay = RelayAlarms(stack, "Alarms", lanes=["HIGH", "MAIN"], service="shop-relay")
+
+    assert set(relay.alarms) == {"Abandoned", "HIGHWaits", "MAINWaits", "OldestAge", "Silent"}
+    alarms = Template.from_stack(stack).find_resources("AWS::CloudWatch::Alarm").values()
+    services = [
+        one["Value"]
+        for alarm in alarms
+        for one in alarm["Properties"]["Dimensions"]
+        if one["Name"] == "service"
+    ]
+    assert services == ["shop-relay"] * 5

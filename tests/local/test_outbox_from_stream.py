@@ -5,7 +5,7 @@ import pytest
 
 from lanes.aws.clients import Clients
 from lanes.aws.parameters import read_deployment
-from lanes.outbox import EntryState, Outbox
+from lanes.outbox import DynamoOutbox, EntryState
 from lanes.outbox.dynamodb.operations import DynamoDBOutboxOperations
 from lanes.outbox.dynamodb.store import DynamoDBOutboxStore
 from local.deploy import CdkApp
@@ -39,7 +39,7 @@ def session(platform):
 
 def test_a_commit_reaches_the_consumer_through_stream_and_relay(platform, lines, session):
     """Urgent and everyday entries of one transaction, and with no poll of the table."""
-    outbox = Outbox.from_stack(STACK, endpoint_url=platform.endpoint_url, session=session)
+    outbox = DynamoOutbox.from_stack(STACK, endpoint_url=platform.endpoint_url, session=session)
     woken = platform.streams[outbox.table].invokes
     with outbox.transaction() as tx:
         urgent = tx.add("payment.captured", {"n": 1}, priority=100)
@@ -58,7 +58,7 @@ def test_a_commit_reaches_the_consumer_through_stream_and_relay(platform, lines,
 
 def test_the_relays_own_marks_do_not_wake_it(platform, lines, session):
     """A commit of one entry is one invocation."""
-    outbox = Outbox.from_stack(STACK, endpoint_url=platform.endpoint_url, session=session)
+    outbox = DynamoOutbox.from_stack(STACK, endpoint_url=platform.endpoint_url, session=session)
     mapping = platform.streams[outbox.table]
     before = mapping.invokes
     with outbox.transaction() as tx:

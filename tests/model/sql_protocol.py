@@ -1,202 +1,213 @@
 """
-The protocol of the outbox in a SQL database at READ COMMITTED: a claim as one transaction of several statements.
+The protocol of a group in a SQL database at READ COMMITTED, where only its first entry is a candidate.
 
-A statement that locks rows finds them in its snapshot, takes them one after the other, passes over those that another
-transaction has locked, and reads the others as they are by then. A later statement has a later snapshot. An operator
-changes several entries in one transaction, whose locks others see before they see its changes.
+Each statement reads the committed entries of its moment and its own transaction's; what it writes is seen by others
+after the commit. Writers park an entry behind an unfinished one; a relay that ends an entry makes the next one a
+candidate in the same transaction. The table of groups covers what one of two transactions at once can't see.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from lanes.outbox.rules import Candidate, choose
-from tests.model.outbox_protocol import (
-    FINISHED,
-    PROCESSING,
-    WAITING,
-    Protocol,
-    RelayState,
-    State,
-    _behind,
-    _put,
-    _relay,
-    _timed,
-)
 from tests.model.search import Violation
 
-
-@dataclass(frozen=True, slots=True)
-class SqlRelay(RelayState):
-    """Also the transaction of its claim: the snapshot of its first statement, and the rows that it has locked."""
-
-    snapshot: tuple = ()
-    rows: tuple = ()
-    earlier: frozenset = frozenset()
+ABSENT, READY, PARKED, CLAIMED, DONE = "absent", "ready", "parked", "claimed", "done"
+WRITING = {"write", "commit_write", "written"}
+UNFINISHED = {READY, PARKED, CLAIMED}
 
 
 @dataclass(frozen=True, slots=True)
-class SqlState(State):
-    """Also the rows that an operator's open transaction has changed."""
+class Process:
+    """A writer or a relay: where it is, and what its open transaction has written."""
 
-    changing: tuple = ()
+    phase: str
+    entry: int = -1
+    writes: tuple = ()
+    rows: int = 0
+    taken: int = 0
+    kept: bool = False
+    head: int = -1
+    before: frozenset = frozenset()
 
 
-@dataclass(slots=True)
-class SqlProtocol(Protocol):
+@dataclass(frozen=True, slots=True)
+class State:
+    """The entries of one group, by number: states and owners; the rows of the table of groups; what may still fail."""
+
+    entries: tuple
+    owners: tuple
+    processes: tuple
+    rows: int = 0
+    sent: frozenset = frozenset()
+    crashes: int = 1
+    expiries: int = 1
+
+    @property
+    def finished(self):
+        """Whether every entry is done."""
+        return all(one == DONE for one in self.entries)
+
+
+@dataclass(slots=True, kw_only=True)
+class SqlProtocol:
     """Gives the successors of a state."""
 
-    reads_chains_with_rows: bool = False
-    """The mistake: one statement locks the rows and reads their chains."""
+    lists_parked: bool = True
+    """Whether a writer that parks an entry adds a row; else it is a mistake."""
+    keeps_claimed: bool = True
+    """Whether the row of a group whose first entry is claimed stays; else it is a mistake."""
 
     def successors(self, state):
         """Give every state that one step leads to, by the step's name."""
-        yield from Protocol.successors(self, state)
-        if state.changing:
-            yield "operator commits", self._committed(state)
-            for number in range(state.changing[-1] + 1, len(state.entries)):
-                if self._may_change(state, number):
-                    yield f"operator changes {number}", replace(state, changing=(*state.changing, number))
-
-    def _may_change(self, state, number):
-        """Whether an operator's statement would change the entry now; it waits for a claim's rows."""
-        entry = state.entries[number]
-        is_locked = any(number in relay.rows for relay in state.relays)
-        same = not state.changing or state.entries[state.changing[0]].chain == entry.chain
-        return entry.state in WAITING and not is_locked and same
-
-    def _move(self, state, number, entry):
-        if not state.changing and self._may_change(state, number):
-            yield f"operator changes {number}", replace(state, changing=(number,), moves=state.moves - 1)
-
-    def _committed(self, state):
-        chain = state.entries[state.changing[0]].chain
-        for number in state.changing:
-            entry = state.entries[number]
-            moved = replace(entry, lane=1 - entry.lane, moved=True)
-            if entry.parked:
-                moved = replace(moved, ready=True, parked=False, timer=False, passed=False)
-            state = _put(state, number, moved)
-        state = state if self.mistakes.move_before_timer else _timed(state, chain, 0)
-        return replace(state, changing=(), operator=chain)
-
-    def _due(self, state, number, entry):
-        # It passes over locked rows.
-        if number not in state.changing:
-            yield from Protocol._due(self, state, number, entry)
-
-    def _woken(self, state, chain):
-        # A row that another transaction has locked is woken after that has ended.
-        kept = {number: state.entries[number] for number in state.changing}
-        state = Protocol._woken(self, state, chain)
-        for number, entry in kept.items():
-            state = _put(state, number, entry)
-        return state
-
-    def _relay_steps(self, state, index):
-        relay = state.relays[index]
-        step = {"select": self._select, "choose": self._choose, "commit": self._commit}.get(relay.phase)
-        if step is None:
-            yield from Protocol._relay_steps(self, state, index)
-            return
-        yield step(state, index, relay)
-        if state.crashes:
-            fresh = list(state.relays)
-            fresh[index] = SqlRelay()
-            yield f"relay {index} dies", replace(state, relays=tuple(fresh), crashes=state.crashes - 1)
-
-    def _read(self, state, index):
-        """Begin the first statement."""
-        ready = [number for number, entry in enumerate(state.entries) if entry.ready]
-        if ready:
-            todo = tuple(sorted(ready, key=lambda number: (-state.entries[number].lane, number)))
-            claim = {"phase": "select", "todo": todo, "snapshot": state.entries}
-            yield f"relay {index} begins", _relay(state, index, **claim)
-
-    def _select(self, state, index, relay):
-        """Lock the next row of the snapshot as it is by now, or pass over it."""
-        if not relay.todo or len(relay.rows) == self.batch:
-            return f"relay {index} has selected", _relay(state, index, phase="choose", todo=())
-        number, rest = relay.todo[0], relay.todo[1:]
-        entry = state.entries[number]
-        is_locked = number in state.changing or any(number in other.rows for other in state.relays)
-        if is_locked or not entry.ready:
-            return f"relay {index} passes over {number}", _relay(state, index, todo=rest)
-        before = _unfinished_before(state, number)
-        locked = {"rows": (*relay.rows, number), "earlier": relay.earlier | before}
-        return f"relay {index} locks row {number}", _relay(state, index, todo=rest, **locked)
-
-    def _choose(self, state, index, relay):
-        """Read the chains of the locked rows, and decide."""
-        seen = replace(state, entries=relay.snapshot) if self.reads_chains_with_rows else state
-        order = sorted(relay.rows, key=lambda number: (-state.entries[number].lane, number))
-        choice = choose(
-            Candidate(
-                id=str(number),
-                chain=state.entries[number].chain,
-                behind=_behind(seen, number, state.entries[number].chain),
+        for index, process in enumerate(state.processes):
+            step = getattr(self, f"_{process.phase}", None)
+            if step is not None:
+                yield from ((f"{index} {name}", after) for name, after in step(state, index, process))
+            if state.crashes and process.phase not in WRITING:
+                yield f"{index} dies", _at(replace(state, crashes=state.crashes - 1), index, Process("begin"))
+        for number, one in enumerate(state.entries):
+            # The lock of a dead relay ends for certain; that of a slow one may.
+            spent = any(
+                other.entry == number and other.phase in {"send", "mark"} for other in state.processes
             )
-            for number in order
+            if one == CLAIMED and state.expiries >= spent and not _locked(state, number, -1):
+                # One statement of any relay; the row is in its transaction.
+                ended = replace(state, expiries=state.expiries - spent, rows=state.rows + 1)
+                yield f"lock of {number} ends", _put(ended, number, PARKED, -1)
+
+    def _write(self, state, index, process):
+        """Insert an entry: parked if an unfinished one is there. The database numbers it at this moment."""
+        if any(one.phase == "write" and one.entry < process.entry for one in state.processes):
+            return
+        parked = any(one in UNFINISHED for one in state.entries)
+        to = PARKED if parked else READY
+        before = frozenset(n for n, one in enumerate(state.entries) if one != ABSENT)
+        rows = 1 if parked and self.lists_parked else 0
+        yield (
+            "inserts",
+            _at(
+                state,
+                index,
+                replace(
+                    process, phase="commit_write", writes=((process.entry, to),), rows=rows, before=before
+                ),
+            ),
         )
-        todo = tuple(("lock", int(one.id)) for one in choice.claimed)
-        todo += tuple(("park", int(one.id)) for one in choice.blocked)
-        _check_earlier(state, [int(one.id) for one in choice.claimed], relay.earlier)
-        return f"relay {index} chooses {todo}", _relay(state, index, phase="commit", todo=todo)
 
-    def _commit(self, state, index, relay):
-        """Write the choice; everybody sees it at once."""
-        held, wake = (), ()
-        for verb, number in relay.todo:
-            entry = state.entries[number]
-            if verb == "lock":
-                locked = replace(entry, state=PROCESSING, owner=index, ready=False, timer=True)
-                state, held = _put(state, number, locked), (*held, number)
-            elif entry.chain not in wake:
-                state = self._parked(state, index, number)
-                wake = (*wake, entry.chain)
-        after = {"phase": "send" if held else "wake", "todo": held, "held": held, "wake": wake}
-        ended = {"snapshot": (), "rows": (), "earlier": frozenset()}
-        return f"relay {index} commits", _relay(state, index, **after, **ended)
+    def _commit_write(self, state, index, process):
+        done = replace(process, phase="written", writes=(), rows=0)
+        yield "commits", _at(_committed(state, process), index, done)
 
-    def _parked(self, state, index, first):
-        """Park the candidates of a chain from its first blocked one on, which has the timer of all."""
-        others = [relay.rows for place, relay in enumerate(state.relays) if place != index]
-        for number in range(first, len(state.entries)):
-            entry = state.entries[number]
-            is_locked = number in state.changing or any(number in rows for rows in others)
-            if entry.chain == state.entries[first].chain and entry.ready and not is_locked:
-                parked = replace(entry, ready=False, parked=True, timer=number == first)
-                state = _put(state, number, parked)
-        return state
+    def _begin(self, state, index, process):
+        """Look at the rows of the table of groups."""
+        taken = state.rows - sum(one.taken for one in state.processes)
+        yield "looks", _at(state, index, replace(process, phase="heads" if taken else "claim", taken=taken))
 
-    def _waits_on(self, state, number, entry):
-        """A timer of a parked entry that waits is set again."""
-        return ()
+    def _heads(self, state, index, process):
+        head = _first(state, process)
+        kept = self.keeps_claimed and head is not None and state.entries[head] == CLAIMED
+        ready = head is not None and _seen(state, process, head) == PARKED
+        after = "advance" if ready else "claim"
+        yield (
+            "reads the first",
+            _at(
+                state,
+                index,
+                replace(process, phase=after, head=head if ready else -1, kept=process.kept or kept),
+            ),
+        )
 
-    def _group_due(self, state, number, entry):
-        """One transaction passes the timer and makes the first entry a candidate."""
-        if not self.mistakes.keep_timer_at_head:
-            state = _timed(state, entry.chain, number + 1)
-        ripe = replace(entry, ready=True, timer=False, parked=False)
-        yield f"{number} is due", _put(state, number, ripe)
+    def _advance(self, state, index, process):
+        """Make the first one a candidate, unless it has changed or somebody has locked it."""
+        writes, kept = process.writes, process.kept
+        if _locked(state, process.head, index):
+            kept = True
+        elif state.entries[process.head] == PARKED:
+            writes = (*writes, (process.head, READY))
+        after = "commit_marks" if process.entry >= 0 else "claim"
+        yield "advances", _at(state, index, replace(process, phase=after, writes=writes, kept=kept, head=-1))
+
+    def _claim(self, state, index, process):
+        ready = [n for n in range(len(state.entries)) if _seen(state, process, n) == READY]
+        free = [n for n in ready if not _locked(state, n, index)]
+        done = replace(process, phase="commit_claim")
+        if not free:
+            yield "finds none", _at(state, index, done)
+            return
+        number = free[0]
+        behind = _first(state, process) != number
+        write = (number, PARKED if behind else CLAIMED)
+        done = replace(done, writes=(*process.writes, write), entry=-1 if behind else number)
+        yield f"claims {number}", _at(state, index, replace(done, rows=1 if behind else 0))
+
+    def _commit_claim(self, state, index, process):
+        rows = process.rows - process.taken + (1 if process.kept and process.taken else 0)
+        state = _committed(state, replace(process, rows=rows), owner=index)
+        after = Process("send", entry=process.entry) if process.entry >= 0 else Process("begin")
+        yield "commits its claim", _at(state, index, after)
+
+    def _send(self, state, index, process):
+        number = process.entry
+        for other in state.processes:
+            if other.entry == number and other.before:
+                for earlier in other.before:
+                    if earlier not in state.sent:
+                        raise Violation(f"entry {number} was sent before entry {earlier}")
+        sent = state.sent | {number}
+        yield "sends", _at(replace(state, sent=sent), index, replace(process, phase="mark"))
+
+    def _mark(self, state, index, process):
+        number = process.entry
+        if state.entries[number] != CLAIMED or state.owners[number] != index or _locked(state, number, index):
+            yield "has lost its lock", _at(state, index, Process("begin"))
+            return
+        yield "marks", _at(state, index, replace(process, phase="next", writes=((number, DONE),)))
+
+    def _next(self, state, index, process):
+        head = _first(state, process)
+        ready = head is not None and _seen(state, process, head) == PARKED
+        kept = self.keeps_claimed and head is not None and _seen(state, process, head) == CLAIMED
+        after = "advance" if ready else "commit_marks"
+        yield (
+            "reads the next",
+            _at(state, index, replace(process, phase=after, head=head if ready else -1, kept=kept)),
+        )
+
+    def _commit_marks(self, state, index, process):
+        state = _committed(state, replace(process, rows=1 if process.kept else 0))
+        yield "commits its marks", _at(state, index, Process("begin"))
 
 
-def _unfinished_before(state, number):
-    """Give pairs of an entry and each earlier one of its chain that is not finished."""
-    chain = state.entries[number].chain
-    return frozenset(
-        (number, earlier)
-        for earlier in range(number)
-        if chain is not None
-        and state.entries[earlier].chain == chain
-        and state.entries[earlier].state not in FINISHED
-    )
+def _at(state, index, process):
+    processes = list(state.processes)
+    processes[index] = process
+    return replace(state, processes=tuple(processes))
 
 
-def _check_earlier(state, claimed, earlier):
-    """Of the entries that were before one when its row was locked, each is finished, moved on, or claimed before it."""
-    for entry, before in earlier:
-        other = state.entries[before]
-        waits = other.state not in FINISHED and other.chain == state.entries[entry].chain
-        if entry in claimed and waits and before not in claimed[: claimed.index(entry)]:
-            raise Violation(f"entry {entry} was locked before entry {before} of its group")
+def _put(state, number, to, owner):
+    entries, owners = list(state.entries), list(state.owners)
+    entries[number], owners[number] = to, owner
+    return replace(state, entries=tuple(entries), owners=tuple(owners))
+
+
+def _seen(state, process, number):
+    """Read an entry as a transaction sees it now."""
+    return dict(process.writes).get(number, state.entries[number])
+
+
+def _first(state, process):
+    """Give the first unfinished entry that a transaction sees now."""
+    return next((n for n in range(len(state.entries)) if _seen(state, process, n) in UNFINISHED), None)
+
+
+def _locked(state, number, index):
+    """Whether another open transaction has written an entry."""
+    return any(number in dict(other.writes) for place, other in enumerate(state.processes) if place != index)
+
+
+def _committed(state, process, owner=-1):
+    for number, to in process.writes:
+        state = _put(state, number, to, owner if to == CLAIMED else -1)
+    # More rows than entries say no more.
+    return replace(state, rows=min(state.rows + process.rows, len(state.entries)))

@@ -5,7 +5,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from lanes.errors import AwsError, ConfigurationError, TransactionTooLargeError
-from lanes.outbox import Outbox
+from lanes.outbox import DynamoOutbox, SqlOutbox
 from lanes.outbox.dynamodb.transaction import MAX_TRIES, OutboxTransaction
 from lanes.outbox.entry import Positions
 from lanes.testing.clock import START, FakeClock
@@ -33,7 +33,7 @@ class Conflicts:
 
 def transaction(subject, clock, client=None, pauses=None):
     """Begin a transaction of a writer with its own clock."""
-    outbox = Outbox(positions=Positions(clock))
+    outbox = SqlOutbox(positions=Positions(clock))
     pauses = [] if pauses is None else pauses
     return OutboxTransaction(
         prepare=outbox.prepare_unique,
@@ -155,7 +155,7 @@ def test_an_action_in_another_form_is_refused_at_once(dynamodb_subject, clock, a
 
 def test_a_resource_of_boto3_is_not_a_client():
     """It has other methods, and takes values without their types."""
-    outbox = Outbox(table="outbox", dynamodb=boto3.resource("dynamodb"))
+    outbox = DynamoOutbox("outbox", client=boto3.resource("dynamodb"))
 
     with pytest.raises(ConfigurationError, match=r"pass a client, as boto3.client\('dynamodb'\) makes it"):
         outbox.transaction().__enter__()

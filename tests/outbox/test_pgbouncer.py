@@ -8,7 +8,7 @@ import threading
 import pytest
 import sqlalchemy as sa
 
-from lanes.outbox import Outbox
+from lanes.outbox import SqlOutbox
 from lanes.outbox.sql.store import SqlOutboxStore
 from lanes.outbox.sql.writing import write
 from tests.support.outbox_bench import LOCK, SHARES, published
@@ -49,7 +49,7 @@ def test_relays_behind_a_pooler_publish_everything(postgresql_subject, pooler, d
     """With the driver's statements, which no server knows that another one has prepared."""
     pytest.importorskip(driver, reason=f"{driver} is not installed")
     url = f"postgresql+{driver}://postgres@127.0.0.1:{pooler}/postgres"
-    tables, outbox, sent, errors = postgresql_subject.tables, Outbox(), [], []
+    tables, outbox, sent, errors = postgresql_subject.tables, SqlOutbox(), [], []
 
     def relay(number):
         store = SqlOutboxStore.from_url(url, table=tables.entries.name)

@@ -13,7 +13,7 @@ from lanes.config import LanesConfig, OutboxSettings
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.config.outbox_table import LONGEST_LOCK
 from lanes.errors import ConfigurationError
-from lanes.outbox import EntryFilter, Operator, Outbox
+from lanes.outbox import EntryFilter, Operator, SqlOutbox
 from lanes.outbox.dynamodb.operations import begun_effects
 from lanes.outbox.dynamodb.relay_function import RelayFunction, relay_from_env
 from lanes.outbox.entry import EntryState
@@ -44,7 +44,7 @@ def make_place(**outbox):
     deployment = Deployment(config=config, queues=queues, table="ledger", outbox="outbox")
     return SimpleNamespace(
         subject=DynamoDBSubject(),
-        outbox=Outbox(config=config),
+        outbox=SqlOutbox(config=config),
         deployment=deployment,
         environ={"LANES_DEPLOYMENT": deployment.to_json(), "POWERTOOLS_SERVICE_NAME": "shop"},
         count=lambda lane: int(

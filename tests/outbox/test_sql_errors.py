@@ -1,15 +1,23 @@
 """Errors of PostgreSQL that pass, and those that do not."""
 
+import contextlib
+import socket
+import threading
+
 import pytest
 import sqlalchemy as sa
 
+from lanes.config import LanesConfig
 from lanes.errors import ConfigurationError, OutboxStoreError
-from lanes.outbox.sql.database import _driver_settings, open_engine, sql_errors
+from lanes.outbox.rules import lane_shares
+from lanes.outbox.sql.database import DRIVER_SETTINGS, _driver_settings, open_engine, sql_errors
 from lanes.outbox.sql.store import SqlOutboxStore
 from lanes.outbox.telemetry import RelayTelemetry
 from tests.support.outbox_bench import Bench
+from tests.support.outbox_faults import Told
 from tests.support.outbox_relay import Run
 
+PSYCOPG = DRIVER_SETTINGS["psycopg"]
 PASSES = {
     "08006": "connection failure",
     "25006": "read-only after a failover",
@@ -79,15 +87,20 @@ def test_a_relay_goes_on_after_a_pooler_has_mixed_up_prepared_statements(postgre
 @pytest.mark.parametrize(
     ("url", "settings"),
     [
-        ("postgresql+psycopg://u:p@h/d", {"prepare_threshold": None}),
-        ("postgresql+psycopg://u:p@h/d?prepare_threshold=none&sslmode=require", {"prepare_threshold": None}),
-        ("postgresql+psycopg://u:p@h/d?prepare_threshold=5", {"prepare_threshold": 5}),
-        ("postgresql+pg8000://u:p@h/d?timeout=30", {"timeout": 30}),
-        ("postgresql+pg8000://u:p@h/d", {}),
+        ("postgresql+psycopg://u:p@h/d", PSYCOPG),
+        ("postgresql+psycopg://u:p@h/d?prepare_threshold=none&sslmode=require", PSYCOPG),
+        (
+            "postgresql+psycopg://u:p@h/d?prepare_threshold=5&keepalives_idle=60",
+            {**PSYCOPG, "prepare_threshold": 5, "keepalives_idle": 60},
+        ),
+        ("postgresql+pg8000://u:p@h/d?timeout=60", {"timeout": 60}),
+        ("postgresql+pg8000://u:p@h/d?timeout=none", {"timeout": None}),
+        ("postgresql+pg8000://u:p@h/d", {"timeout": 30}),
+        ("sqlite:///a.db", {}),
     ],
 )
 def test_settings_of_the_driver_are_reached_by_the_url(url, settings):
-    """As numbers; psycopg prepares nothing by default, so that a pooler can be used."""
+    """As numbers; psycopg prepares nothing by default, so that a pooler can be used, and both notice a dead server."""
     assert _driver_settings(sa.make_url(url)) == settings
 
 
@@ -122,7 +135,8 @@ def test_two_relays_claim_side_by_side_whatever_the_default_level(postgresql_sub
     assert shown == level.lower()
 
     with store.writing() as first:
-        rows = first.execute(store.candidates_statement(None, None), {"limit": 1, "now": clock()}).all()
+        lock = {"owner": "first", "now": clock(), "until": clock() + 60}
+        rows = first.execute(store.claim_statement(None, None), {"limit": 1, **lock}).all()
         claim, owner = bench.claim()
         assert [entry.id for entry in claim.entries] == ["c"]
         assert bench.settle(claim, owner) == {"c"}
@@ -143,6 +157,7 @@ def test_an_engine_that_commits_each_statement_is_refused(postgresql_subject, cl
     engine = postgresql_subject.engine.execution_options(isolation_level="AUTOCOMMIT")
     bench = Bench(postgresql_subject, clock)
     bench.store = SqlOutboxStore(engine, postgresql_subject.tables)
+    bench.write("a")
 
     with pytest.raises(ConfigurationError, match="AUTOCOMMIT"):
         bench.claim()
@@ -179,7 +194,8 @@ def test_a_relay_goes_on_after_a_table_was_locked_for_long(postgresql_subject, c
     run = Run(postgresql_subject, clock)
     run.write("a")
     engine, table = postgresql_subject.engine, postgresql_subject.tables.entries
-    sa.event.listen(engine, "begin", lambda begun: begun.exec_driver_sql(f"SET LOCAL {limit} = '50ms'"))
+    engine.dispose()
+    sa.event.listen(engine, "connect", lambda driver, _record: set_default(driver, f"SET {limit} = '50ms'"))
     others = sa.create_engine(engine.url)
     with others.connect() as migration:
         migration.exec_driver_sql(f"LOCK TABLE {table.name}")
@@ -193,6 +209,103 @@ def test_a_relay_goes_on_after_a_table_was_locked_for_long(postgresql_subject, c
     others.dispose()
 
     assert len(pauses) == 1
+
+
+def test_a_round_that_the_server_cancels_is_reported_by_name_and_tried_smaller(postgresql_subject, clock):
+    """A role with a statement timeout sends on, if only a few entries at a time."""
+    told = Told()
+    run = Run(postgresql_subject, clock, context={"telemetry": told}, batch=40)
+    run.write(*(f"e{number}" for number in range(40)))
+    table, slow = postgresql_subject.tables.entries.name, 11
+    with postgresql_subject.engine.begin() as connection:
+        # As an update of many rows on a busy server: each takes 20 ms.
+        connection.exec_driver_sql(
+            f"CREATE FUNCTION {table}_slow() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN PERFORM pg_sleep(0.02); RETURN NEW; END $$"
+        )
+        connection.exec_driver_sql(
+            f"CREATE TRIGGER slow BEFORE UPDATE ON {table} FOR EACH ROW EXECUTE FUNCTION {table}_slow()"
+        )
+    limit = f"SET statement_timeout = '{slow * 20}ms'"
+    postgresql_subject.engine.dispose()
+    sa.event.listen(postgresql_subject.engine, "connect", lambda driver, _record: set_default(driver, limit))
+    pauses = []
+    run.relay.run(should_stop=lambda: len(run.sent()) == 40 or len(pauses) > 40, pause=pauses.append)
+    postgresql_subject.engine.dispose()
+
+    assert sorted(run.sent()) == sorted(f"e{number}" for number in range(40))
+    first = told.outages[0][1]
+    assert (first.of, first.cause) == ("outbox", "RoundCancelled")
+    assert "statement timeout" in first.reason
+    assert "the next round claims at most 20" in first.reason
+
+
+def test_a_claim_whose_answer_is_lost_is_sent_by_the_next_round(subject, clock):
+    """Not only when its lock ends."""
+    run = Run(subject, clock)
+    run.write("a", "b", group="g")
+    run.write("c")
+    claim = subject.store.claim
+
+    def lose(*args, **options):
+        subject.store.claim = claim
+        claim(*args, **options)
+        raise OutboxStoreError("connection lost", retryable=True)
+
+    subject.store.claim = lose
+    pauses = []
+    run.relay.run(should_stop=lambda: len(pauses) == 2, pause=pauses.append)
+
+    assert sorted(run.sent()) == ["a", "b", "c"]
+
+
+class SilentProxy:
+    """Passes bytes on to a server, until it keeps them: TCP's connections stay open, and nobody answers."""
+
+    def __init__(self, port):
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.port, self._to = self._server.getsockname()[1], port
+        self.is_silent, self._open = False, []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._server.accept()
+                server = socket.create_connection(("127.0.0.1", self._to))
+                self._open += [client, server]
+                for one, other in ((client, server), (server, client)):
+                    threading.Thread(target=self._pass, args=(one, other), daemon=True).start()
+
+    def _pass(self, one, other):
+        with contextlib.suppress(OSError):
+            while data := one.recv(65_536):
+                if not self.is_silent:
+                    other.sendall(data)
+
+    def close(self):
+        """Close all connections."""
+        for one in (self._server, *self._open):
+            one.close()
+
+
+def test_a_server_that_falls_silent_is_an_outage_within_the_limit_of_the_socket(postgres):
+    """And a new connection goes on."""
+    proxy = SilentProxy(sa.make_url(postgres.url).port)
+    store = SqlOutboxStore.from_url(f"postgresql+pg8000://postgres@127.0.0.1:{proxy.port}/postgres?timeout=1")
+    shares = lane_shares(LanesConfig())
+    store.setup()
+    try:
+        assert store.claim(shares, owner="o", now=1.0, locked_until=2.0, limit=1).is_idle
+        proxy.is_silent = True
+        with pytest.raises(OutboxStoreError) as raised:
+            store.claim(shares, owner="o", now=1.0, locked_until=2.0, limit=1)
+        assert raised.value.retryable
+        proxy.is_silent = False
+        assert store.claim(shares, owner="o", now=1.0, locked_until=2.0, limit=1).is_idle
+    finally:
+        store.engine.dispose()
+        proxy.close()
 
 
 def test_a_relay_goes_on_after_the_server_has_ended_its_connection(postgresql_subject, clock):

@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_asyn
 
 from lanes.errors import DuplicateEntryError, InvalidMessageError, OutboxTransactionError
 from lanes.message import Message
-from lanes.outbox import EntryState, Outbox
+from lanes.outbox import EntryState, SqlOutbox
 from lanes.outbox.sql.bridges import (
     asyncpg_transaction,
     django_transaction,
@@ -55,7 +55,7 @@ class Awaitable:
 @pytest.fixture
 def outbox():
     """An outbox with the default table."""
-    return Outbox()
+    return SqlOutbox()
 
 
 @pytest.fixture
@@ -224,7 +224,7 @@ def test_an_autocommit_connection_of_postgresql_is_refused(outbox, postgresql_su
 
 def test_many_entries_are_one_statement_and_keep_their_order(postgresql_subject):
     """Each message with its own group and priority; one that breaks a rule stops all."""
-    outbox = Outbox(sql=postgresql_subject.tables)
+    outbox = SqlOutbox(tables=postgresql_subject.tables)
     messages = [Message(kind="k", data=number, group=f"g{number % 7}") for number in range(1200)]
     asked = []
     engine = postgresql_subject.engine
@@ -245,7 +245,7 @@ def test_many_entries_are_one_statement_and_keep_their_order(postgresql_subject)
 
 def test_entries_may_be_committed_in_two_phases(postgresql_subject):
     """PostgreSQL prepares their transaction as any other."""
-    outbox = Outbox(sql=postgresql_subject.tables)
+    outbox = SqlOutbox(tables=postgresql_subject.tables)
     with orm.Session(postgresql_subject.engine, twophase=True) as session:
         outbox.add(session, "order.placed", None)
         session.commit()
@@ -262,7 +262,7 @@ def test_a_table_may_be_in_a_schema(postgresql_subject):
     store.setup()
     try:
         with store.engine.begin() as connection:
-            entry = Outbox(sql=OutboxTables("shop.lanes_outbox")).add(connection, "k", None)
+            entry = SqlOutbox(tables=OutboxTables("shop.lanes_outbox")).add(connection, "k", None)
         with store.engine.connect() as connection:
             found = connection.exec_driver_sql("SELECT id FROM shop.lanes_outbox").scalar_one()
         assert found == entry.id
@@ -311,7 +311,7 @@ class TestBridges:
     def test_a_connection_of_psycopg_needs_its_bridge(self, postgresql_subject):
         """Synchronous and asynchronous; with autocommit it needs a transaction."""
         psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
-        outbox = Outbox(sql=postgresql_subject.tables)
+        outbox = SqlOutbox(tables=postgresql_subject.tables)
         url = postgresql_subject.engine.url.set(drivername="postgresql").render_as_string()
         with psycopg.connect(url) as connection:
             with pytest.raises(OutboxTransactionError, match=r"psycopg_transaction\(connection\)"):
@@ -358,7 +358,7 @@ class TestBridges:
             options = {"row_factory": importlib.import_module("psycopg.rows").dict_row}
         else:
             options = {"cursor_factory": importlib.import_module("psycopg2.extras").RealDictCursor}
-        outbox = Outbox(sql=postgresql_subject.tables)
+        outbox = SqlOutbox(tables=postgresql_subject.tables)
         url = postgresql_subject.engine.url.set(drivername="postgresql").render_as_string()
         with closing(module.connect(url, **options)) as connection:
             first = outbox.add(psycopg_transaction(connection), "k", None, unique="u")
@@ -366,13 +366,13 @@ class TestBridges:
             second = outbox.add(psycopg_transaction(connection), "k", None)
             connection.commit()
 
-        assert kept == first
+        assert kept.id == first.id
         assert committed(postgresql_subject) == [first.id, second.id]
 
     def test_a_pipeline_of_psycopg_is_joined(self, postgresql_subject):
         """Its cursors have no rows before they are fetched."""
         psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
-        outbox = Outbox(sql=postgresql_subject.tables)
+        outbox = SqlOutbox(tables=postgresql_subject.tables)
         url = postgresql_subject.engine.url.set(drivername="postgresql").render_as_string()
         with psycopg.connect(url, client_encoding="sql_ascii") as connection, connection.pipeline():
             bridge = psycopg_transaction(connection)
@@ -382,7 +382,7 @@ class TestBridges:
             second = outbox.add(bridge, "k", None, group="g")
             connection.commit()
 
-        assert kept == first
+        assert kept.id == first.id
         assert committed(postgresql_subject) == [first.id, second.id]
 
     def test_a_driver_may_give_texts_as_bytes(self, outbox, databases):
@@ -400,13 +400,13 @@ class TestBridges:
             (second,) = outbox.add_many(in_bytes, [Message(kind="k")])
             connection.commit()
 
-        assert kept == first
+        assert kept.id == first.id
         assert ids(databases[0]) == [first.id, second.id]
 
     def test_a_connection_of_asyncpg_needs_its_bridge(self, postgresql_subject):
         """In its transaction."""
         asyncpg = pytest.importorskip("asyncpg", reason="asyncpg is not installed")
-        outbox = Outbox(sql=postgresql_subject.tables)
+        outbox = SqlOutbox(tables=postgresql_subject.tables)
         url = postgresql_subject.engine.url.set(drivername="postgresql").render_as_string()
 
         async def write():
@@ -438,7 +438,7 @@ def test_an_asynchronous_session_writes_with_await(driver, request):
     pytest.importorskip(driver, reason=f"{driver} is not installed")
     store = "sqlite" if driver == "aiosqlite" else "postgresql"
     subject = request.getfixturevalue(f"{store}_subject")
-    outbox = Outbox(sql=subject.tables)
+    outbox = SqlOutbox(tables=subject.tables)
     url = subject.engine.url.set(drivername=f"{store}+{driver}")
 
     async def write():
@@ -468,7 +468,7 @@ def test_an_asynchronous_session_writes_with_await(driver, request):
 
 def test_transactions_that_lock_their_group_have_the_order_of_their_commits(postgresql_subject):
     """The second one waits for the first, whichever writes first; other groups don't wait."""
-    outbox = Outbox(sql=postgresql_subject.tables)
+    outbox = SqlOutbox(tables=postgresql_subject.tables)
     engine = postgresql_subject.engine
     started, done = threading.Event(), []
 
@@ -489,6 +489,49 @@ def test_transactions_that_lock_their_group_have_the_order_of_their_commits(post
     other.join()
 
     assert committed(postgresql_subject) == ["first", "second"]
+
+
+@pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
+def test_a_lock_that_would_not_show_what_it_waited_for_is_refused(postgresql_subject, level):
+    """The transaction reads what was there before it waited: its message would say a balance that is gone."""
+    outbox = SqlOutbox(tables=postgresql_subject.tables)
+    engine = postgresql_subject.engine
+    with engine.connect().execution_options(isolation_level=level) as connection:
+        with pytest.raises(
+            OutboxTransactionError, match=rf"the transaction is {level}: .*use READ COMMITTED"
+        ):
+            outbox.lock_group(connection, "g")
+        locks = sa.text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'")
+        assert connection.execute(locks).scalar_one() == 0
+
+
+def test_a_server_without_room_for_so_many_locks_is_explained(postgresql_subject):
+    """Its driver says no more than out of memory."""
+    outbox = SqlOutbox(tables=postgresql_subject.tables)
+    with postgresql_subject.engine.connect() as connection:
+        many = [f"g{number}" for number in range(60_000)]
+        with pytest.raises(
+            OutboxTransactionError, match=r"no room for the locks of 60,000 groups.*max_locks"
+        ):
+            outbox.lock_group(connection, *many)
+
+
+def test_tables_of_metadata_with_a_naming_convention_are_those_of_setup(postgresql_subject):
+    """Or a tool that compares schemas would rename their constraints and indexes."""
+    convention = {
+        "uq": "uq_%(table_name)s_%(column_0_name)s",
+        "ix": "ix_%(column_0_label)s",
+        "pk": "pk_%(table_name)s",
+    }
+    name = postgresql_subject.tables.entries.name
+    tables = OutboxTables(name, metadata=sa.MetaData(naming_convention=convention))
+    found = sa.inspect(postgresql_subject.engine)
+    for table in tables.all:
+        unique = {str(one.name) for one in table.constraints if isinstance(one, sa.UniqueConstraint)}
+        assert unique == {one["name"] for one in found.get_unique_constraints(table.name)}
+        assert {str(one.name) for one in table.indexes} == {
+            one["name"] for one in found.get_indexes(table.name) if not one.get("duplicates_constraint")
+        }
 
 
 def test_a_lock_of_a_group_makes_writers_of_sqlite_wait(outbox, databases):

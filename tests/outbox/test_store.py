@@ -81,7 +81,7 @@ def test_a_relay_searches_a_database_by_its_indexes(sqlite_subject, clock):
             for statement, parameters in asked
             for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
         ]
-    assert len(asked) > 10
+    assert len(asked) > 6
     assert [plan for plan in plans if plan.startswith("SCAN") and "INDEX" not in plan] == []
 
 
@@ -99,8 +99,9 @@ def test_a_round_takes_as_many_statements_for_many_groups_as_for_one(store, requ
             assert len(bench.settle(claim, owner)) == 50
         counts.append(len(asked))
 
-    # Candidates, their chains, locks; marks, and the groups with entries that waited for them.
-    assert counts == [5, 5]
+    # A look, the candidates, the marks, and the first entries of their groups. For one group also the entries behind
+    # its candidate, in two, and the rows of the writers that parked them, in three.
+    assert counts == [9, 4]
 
 
 def test_a_due_entry_comes_before_less_urgent_ones_that_wait(bench):
@@ -134,21 +135,8 @@ def asked_of(subject):
 def test_relays_read_past_entries_that_another_one_has_locked(sqlite_subject):
     """Or they would wait for each other; SQLite, which has one lock, leaves the words out."""
     store = sqlite_subject.store
-    for statement in (store.due_statement(1.0, 2), store.candidates_statement(None, None)):
+    for statement in (store.claim_statement(None, None), store._claim_places, store._make_ready):
         assert "SKIP LOCKED" in str(statement.compile(dialect=postgresql.dialect()))
-
-
-def test_a_chain_whose_first_entry_was_claimed_meanwhile_stays_parked(sqlite_subject, clock, monkeypatch):
-    """A relay may claim it after another one has found it parked."""
-    bench = Bench(sqlite_subject, clock)
-    first, *_ = bench.write("a", "b", "c", group="g")
-    bench.claim(1)
-    assert bench.claim()[0].parked == 2
-    monkeypatch.setattr(bench.store, "_blocked", list)
-
-    bench.store.wake({first.chain}, now=clock())
-
-    assert bench.claim()[0].parked == 0
 
 
 def test_a_database_takes_an_id_once(sqlite_subject, clock):

@@ -1,4 +1,4 @@
-"""A group that waits for its first entry waits as one, in a SQL database."""
+"""A group that waits for its first entry costs nothing but its own place."""
 
 from dataclasses import replace
 
@@ -71,60 +71,67 @@ def test_a_group_that_has_waited_goes_out_whole_and_in_order(stores, clock):
     assert [one for one in run.sent() if one.startswith("big")] == expected
 
 
+@pytest.fixture
+def dynamodb(dynamodb_subject):
+    """The store that wakes a group after the marks; in SQL it is one transaction."""
+    dynamodb_subject.many = 30
+    return dynamodb_subject
+
+
 @pytest.mark.parametrize("which", ["with the timer", "another"])
-def test_a_relay_that_dies_before_it_wakes_a_group_leaves_it_a_timer(stores, clock, which):
+def test_a_relay_that_dies_before_it_wakes_a_group_leaves_it_a_timer(dynamodb, clock, which):
     """Also if an operator has cancelled the entry that had the timer."""
-    run = Waiting(stores, clock)
+    run = Waiting(dynamodb, clock)
     run.relay.run_until(clock() + 1)
-    operator = Operator(store=stores.operations, config=run.config, who="ops", clock=clock)
+    operator = Operator(store=dynamodb.operations, config=run.config, who="ops", clock=clock)
     gone = {"with the timer": ("big-1", "big-25"), "another": ("big-7",)}[which]
     assert operator.cancel(EntryFilter(ids=gone)) == len(gone)
     run.relay.run_until(clock() + 1)
     run.fails.clear()
     clock.advance(100)
-    wake, stores.store.wake = stores.store.wake, lambda *_args, **_options: None
+    wake, dynamodb.store.wake = dynamodb.store.wake, lambda *_args, **_options: None
     run.relay.run_once()
-    stores.store.wake = wake
+    dynamodb.store.wake = wake
 
     clock.advance(400)
     while not run.relay.run_once().is_idle:
         clock.advance(1)
-    assert len(run.sent()) == stores.many + 2 - len(gone)
+    assert len(run.sent()) == dynamodb.many + 2 - len(gone)
 
 
-def test_relays_that_die_again_and_again_before_they_wake_a_group_leave_it_a_timer(stores, clock):
+def test_relays_that_die_again_and_again_before_they_wake_a_group_leave_it_a_timer(dynamodb, clock):
     """Each of them after it has published one more entry."""
-    run = Run(stores, clock)
+    run = Run(dynamodb, clock)
     run.write(*(f"big-{number}" for number in range(5)), group="big")
     run.relay._settings = replace(run.config.outbox, batch=1)
-    held = stores.store.claim(SHARES, owner="slow", now=clock(), locked_until=clock() + 60, limit=1)
+    held = dynamodb.store.claim(SHARES, owner="slow", now=clock(), locked_until=clock() + 60, limit=1)
     while not run.relay.run_once().is_idle:
         pass
-    wake = stores.store.wake
-    stores.store.wake = lambda *_args, **_options: None
-    stores.store.settle([published(one) for one in held.entries], owner="slow", now=clock())
+    wake = dynamodb.store.wake
+    dynamodb.store.wake = lambda *_args, **_options: None
+    dynamodb.store.settle([published(one) for one in held.entries], owner="slow", now=clock())
     for _ in range(10):
         clock.advance(400)
         run.relay.run_once()
-    stores.store.wake = wake
+    dynamodb.store.wake = wake
 
     assert run.sent() == [f"big-{number}" for number in range(1, 5)]
 
 
-def test_an_operator_who_dies_after_a_change_leaves_a_waiting_group_a_timer(stores, clock):
+def test_an_operator_who_dies_after_a_change_leaves_a_waiting_group_a_timer(dynamodb, clock):
     """The entry that had the timer is in another lane, and nobody has woken the others."""
-    run = Run(stores, clock)
+    run = Run(dynamodb, clock)
     run.write("big-0", "big-1", "big-2", group="big")
-    held = stores.store.claim(SHARES, owner="slow", now=clock(), locked_until=clock() + 60, limit=1)
+    held = dynamodb.store.claim(SHARES, owner="slow", now=clock(), locked_until=clock() + 60, limit=1)
     while not run.relay.run_once().is_idle:
         pass
-    operator = Operator(store=stores.operations, config=run.config, who="ops", clock=clock)
-    wake, stores.store.wake = stores.store.wake, _die
+    operator = Operator(store=dynamodb.operations, config=run.config, who="ops", clock=clock)
+    wake, dynamodb.store.wake = dynamodb.store.wake, _die
     with pytest.raises(KeyboardInterrupt):
         operator.prioritize(EntryFilter(ids=("big-1",)), 60)
     with pytest.raises(KeyboardInterrupt):
-        stores.store.settle([published(one) for one in held.entries], owner="slow", now=clock())
-    stores.store.wake = wake
+        dynamodb.store.settle([published(one) for one in held.entries], owner="slow", now=clock())
+    dynamodb.store.wake = wake
     clock.advance(400)
     while not run.relay.run_once().is_idle:
         pass

@@ -13,9 +13,9 @@ from lanes.outbox.dynamodb.store import DynamoDBOutboxStore
 from lanes.outbox.dynamodb.table import create_table
 from lanes.outbox.dynamodb.transaction import OutboxTransaction
 from lanes.outbox.entry import Positions
-from lanes.outbox.outbox import Outbox
 from lanes.outbox.sql.bridges import Bridge
 from lanes.outbox.sql.operations import SqlOutboxOperations
+from lanes.outbox.sql.outbox import SqlOutbox
 from lanes.outbox.sql.schema import OutboxTables
 from lanes.outbox.sql.store import SqlOutboxStore
 from lanes.outbox.sql.writing import write
@@ -41,7 +41,7 @@ class SqlSubject:
     def write(self, *entries):
         """Commit entries in one transaction; return them with their numbers."""
         with self.engine.begin() as connection:
-            return write(connection, self.tables.entries, entries)
+            return write(connection, self.tables, entries)
 
     def write_locked(self, outbox, messages):
         """Commit entries in a transaction that locks their groups."""
@@ -52,7 +52,7 @@ class SqlSubject:
     def close(self):
         """Drop the tables and the connections."""
         with self.engine.begin() as connection:
-            for table in (self.tables.entries, self.tables.audit):
+            for table in self.tables.all:
                 table.drop(connection)
         self.engine.dispose()
 
@@ -103,8 +103,8 @@ class DynamoDBSubject:
 
 
 def new_outbox(config=None, clock=None, **more):
-    """Make an outbox that dates its entries by the clock."""
-    return Outbox(config=config or LanesConfig(), positions=Positions(clock or FakeClock()), **more)
+    """Make an outbox for SQL that dates its entries by the clock."""
+    return SqlOutbox(config=config or LanesConfig(), positions=Positions(clock or FakeClock()), **more)
 
 
 def publisher(config=None, plan=lambda _: ACCEPT, retries=None):

@@ -41,6 +41,16 @@ class Bench:
         """Claim and give the ids."""
         return [entry.id for entry in self.claim(limit, shares=shares)[0].entries]
 
+    def sent(self, limit=10):
+        """Claim and publish until nothing is left; give the ids in order."""
+        ids = []
+        while True:
+            claim, owner = self.claim(limit)
+            if claim.is_idle:
+                return ids
+            ids += [entry.id for entry in claim.entries]
+            self.settle(claim, owner)
+
     def settle(self, claim, owner, **marks):
         """Mark what was claimed, as published unless told otherwise."""
         return self.store.settle(

@@ -63,7 +63,7 @@ class Told:
     def __init__(self):
         self.counts = Counter()
         self.lanes = Counter()
-        self.outages, self.recoveries, self.refused = [], [], []
+        self.outages, self.recoveries, self.refused, self.slow = [], [], [], []
 
     def count(self, metric, value=1):
         self.counts[metric] += value
@@ -71,8 +71,11 @@ class Told:
     def not_sent(self, entry, mark, *, reason):
         self.refused.append((entry.id, mark.state))
 
-    def round(self, outcome, marks, *, now):
+    def round(self, outcome, marks, *, now, seconds):
         self.counts["lost"] += outcome.lock_lost
+
+    def slow_round(self, seconds):
+        self.slow.append(seconds)
 
     def lane_failed(self, lane, cause):
         self.lanes[lane, cause.value] += 1
@@ -84,6 +87,9 @@ class Told:
         self.recoveries.append((now, outage))
 
     def status(self, status, *, now):
+        """Nothing."""
+
+    def flush(self):
         """Nothing."""
 
 

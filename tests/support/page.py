@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from lanes.aws.table.runs import DynamoDBRuns
-from lanes.outbox import Outbox
+from lanes.outbox import SqlOutbox
 from lanes.runs import End, Ends, Head
 from local.deployed import make_client
 from tests.support.command import Command
@@ -159,7 +159,7 @@ class Scene:
 
     def write(self, kind, count, *, group=None, priority=0, prefix=None):
         """Put entries into the outbox; `group` makes one of a number."""
-        outbox = Outbox(config=self.deployment.config, source="shop")
+        outbox = SqlOutbox(config=self.deployment.config, source="shop")
         self.outbox.write(
             *(
                 outbox.prepare(

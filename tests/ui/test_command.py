@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from lanes.outbox import Outbox
+from lanes.outbox import SqlOutbox
 from tests.support.operating import put_dead_letters
 from tests.support.outbox import SqlSubject
 from tests.support.page import ROOT, PageProcess
@@ -71,7 +71,7 @@ def test_the_page_works_with_an_outbox_in_a_sql_database(scene, tmp_path):
     """Read and changed by the same threads that serve DynamoDB's."""
     url = f"sqlite:///{tmp_path / 'app.db'}"
     subject = SqlSubject(url)
-    outbox = Outbox(config=scene.deployment.config, source="shop")
+    outbox = SqlOutbox(config=scene.deployment.config, source="shop")
     subject.write(*(outbox.prepare("mail.sent", n, id=f"mail-{n}", priority=-100) for n in range(3)))
     subject.engine.dispose()
 

@@ -44,6 +44,7 @@ class PowertoolsRelayTelemetry(RelayTelemetry):
         self._namespace = environ.get("POWERTOOLS_METRICS_NAMESPACE") or NAMESPACE
         self._values: dict[RelayMetric, list[float]] = {}
         self._lanes: Counter[tuple[str, Cause]] = Counter()
+        self._waiting: Mapping[str, int] = {}
 
     def count(self, metric: RelayMetric, value: float = 1) -> None:
         """Add to a count."""
@@ -77,8 +78,15 @@ class PowertoolsRelayTelemetry(RelayTelemetry):
         """Log the end of an outage."""
         self._lines.event(Event.OUTBOX_OUTAGE_ENDED, _fields(outage))
 
-    def round(self, outcome: RelayRound, marks: Sequence[Mark], *, now: float) -> None:
+    def slow_round(self, seconds: float) -> None:
+        """Log a round that took more than half of its lock."""
+        self._lines.problem(Event.OUTBOX_ROUND_SLOW, {"seconds": round(seconds, 1)})
+
+    def round(self, outcome: RelayRound, marks: Sequence[Mark], *, now: float, seconds: float) -> None:
         """Count what a round did."""
+        times = self._values.setdefault(RelayMetric.ROUND_TIME, [])
+        times.append(1000 * seconds)
+        del times[MOST_VALUES:]
         self.count(RelayMetric.PUBLISHED, outcome.published)
         for metric, value in (
             (RelayMetric.FAILED, outcome.failed),
@@ -100,6 +108,7 @@ class PowertoolsRelayTelemetry(RelayTelemetry):
         self._values[RelayMetric.WAITING] = [waiting]
         self._values[RelayMetric.WAITING_FAILED] = [counts.get(EntryState.FAILED, 0)]
         self._values[RelayMetric.KEPT_ABANDONED] = [counts.get(EntryState.ABANDONED, 0)]
+        self._waiting = dict(status.lanes)
         age = 0.0 if status.oldest_at is None else max(0.0, now - status.oldest_at)
         self._values[RelayMetric.OLDEST_AGE] = [age]
 
@@ -115,7 +124,10 @@ class PowertoolsRelayTelemetry(RelayTelemetry):
         for metric, numbers in values.items():
             for number in numbers:
                 provider.add_metric(name=metric.value, unit=_unit(metric), value=number)
-        self._lines.write(json.dumps(provider.serialize_metric_set(), separators=(",", ":")) + "\n")
+        self._write(provider.serialize_metric_set())
+
+    def _write(self, metrics: Any) -> None:
+        self._lines.write(json.dumps(metrics, separators=(",", ":")) + "\n")
 
     def _flush_lanes(self) -> None:
         """Write an object for each lane and cause, which counts for the lane too: an alarm has no patterns."""
@@ -131,8 +143,16 @@ class PowertoolsRelayTelemetry(RelayTelemetry):
                 ["service", "lane"],
                 ["service", "lane", "cause"],
             ]
-            self._lines.write(json.dumps(found, separators=(",", ":")) + "\n")
+            self._write(found)
         self._lanes.clear()
+        for lane, number in self._waiting.items():
+            provider = AmazonCloudWatchEMFProvider(namespace=self._namespace, service=self._lines.service)
+            provider.clear_metrics()
+            provider.add_dimension("lane", lane)
+            name = RelayMetric.WAITING_IN_LANE.value
+            provider.add_metric(name=name, unit=MetricUnit.Count, value=number)
+            self._write(provider.serialize_metric_set())
+        self._waiting = {}
 
 
 def _fields(outage: Outage) -> dict[str, Any]:
@@ -141,6 +161,6 @@ def _fields(outage: Outage) -> dict[str, Any]:
 
 
 def _unit(metric: RelayMetric) -> MetricUnit:
-    if metric is RelayMetric.LATENCY:
+    if metric in {RelayMetric.LATENCY, RelayMetric.ROUND_TIME}:
         return MetricUnit.Milliseconds
     return MetricUnit.Seconds if metric is RelayMetric.OLDEST_AGE else MetricUnit.Count

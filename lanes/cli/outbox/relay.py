@@ -6,8 +6,10 @@ import contextlib
 import os
 import signal
 import socket
+import sys
 import threading
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -33,6 +35,14 @@ Print = Annotated[
     bool, typer.Option("--print", help="Print the statements for a migration, and create nothing.")
 ]
 Once = Annotated[bool, typer.Option("--once", help="Stop when no entry is due.")]
+Json = Annotated[
+    bool | None,
+    typer.Option(
+        "--json-log/--text-log",
+        help="Log JSON lines, with metrics in CloudWatch's embedded format; by default if no terminal reads them.",
+        show_default=False,
+    ),
+]
 
 
 def setup(context: typer.Context, *, print_: Print = False) -> None:
@@ -61,7 +71,7 @@ def setup(context: typer.Context, *, print_: Print = False) -> None:
     show_one(outbox.stack, {"table": outbox.table, "made": made})
 
 
-def relay(context: typer.Context, *, once: Once = False) -> None:
+def relay(context: typer.Context, *, once: Once = False, json_log: Json = None) -> None:
     """
     Send entries to the lanes of the stack until interrupted, the most urgent first.
 
@@ -69,7 +79,8 @@ def relay(context: typer.Context, *, once: Once = False) -> None:
     returned.
     """
     outbox = outbox_of(context)
-    one = make_relay(outbox)
+    is_json = json_log if json_log is not None else not (once or sys.stderr.isatty())
+    one = make_relay(outbox, is_json=is_json)
     if once:
         done = one.run_until(float("inf"))
         show_one(outbox.stack, outcome_row(done))
@@ -84,9 +95,10 @@ def relay(context: typer.Context, *, once: Once = False) -> None:
     say("stopped")
 
 
-def make_relay(outbox: OutboxTarget) -> Relay:
+def make_relay(outbox: OutboxTarget, *, is_json: bool = False) -> Relay:
     """Create the relay from an outbox to the lanes of the stack."""
-    # Not for other verbs: it loads the packages of a relay's function.
+    # Not for other verbs: they load the packages of a relay's function.
+    from lanes.aws.telemetry.outbox import PowertoolsRelayTelemetry
     from lanes.outbox.dynamodb.relay_function import relay_producer
 
     clients = outbox.stack.clients()
@@ -97,7 +109,8 @@ def make_relay(outbox: OutboxTarget) -> Relay:
         config=deployment.config,
         depth_of=LaneQueueCalls(deployment=deployment, client=clients.sqs()).depth,
         name=f"{socket.gethostname()[:32]}-{os.getpid()}",
-        telemetry=ConsoleTelemetry(),
+        telemetry=PowertoolsRelayTelemetry(environ=os.environ) if is_json else ConsoleTelemetry(),
+        sender=ThreadPoolExecutor(1),
     )
 
 
@@ -123,7 +136,11 @@ class ConsoleTelemetry(RelayTelemetry):
         """Print an entry that was not sent."""
         _say(f"entry {entry.id} ({entry.kind}) is {mark.state.value} after attempt {mark.attempts}: {reason}")
 
-    def round(self, outcome: RelayRound, marks: Sequence[Mark], *, now: float) -> None:
+    def slow_round(self, seconds: float) -> None:
+        """Print that a round took more than half of its lock."""
+        _say(f"a round took {seconds:.0f} s, more than half of its lock")
+
+    def round(self, outcome: RelayRound, marks: Sequence[Mark], *, now: float, seconds: float) -> None:  # noqa: ARG002
         """Print the result of a batch, unless it only says again that a lane waits."""
         lost = f", {outcome.lock_lost} lost to another relay" if outcome.lock_lost else ""
         if outcome.published or outcome.failed or lost:

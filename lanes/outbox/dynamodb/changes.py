@@ -11,6 +11,7 @@ from lanes.outbox.rules import Candidate
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from lanes.outbox.entry import Entry
     from lanes.outbox.rules import Mark
 
 
@@ -135,3 +136,20 @@ def outcome_of(mark: Mark, now: float) -> dict[str, Any]:
     if mark.state not in FINISHED and mark.due_at is None:
         setting["ready"] = part_of(READY, mark.entry)
     return setting
+
+
+def cancelled(entry: Entry, reason: str, *, now: float, expires_at: float) -> dict[str, Any]:
+    """Return the attributes of a cancelled entry; None removes one."""
+    return {
+        "state": EntryState.CANCELLED.value,
+        "last_error": reason,
+        "expires_at": int(expires_at),
+        "changed_at": now,
+        "timer": part_of(DEAD, entry),
+        "due_at": sortable(entry.created_at),
+        "next_attempt_at": None,
+        "ready": None,
+        "is_parked": None,
+        "is_scheduled": None,
+        "chain_order": None,
+    }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lanes.aws.errors import aws_errors
 from lanes.aws.table.items import MAX_READ, number_in, pages_of, read_items, text_in
 from lanes.aws.table.ledger import effect_key
-from lanes.outbox.dynamodb.changes import Change
+from lanes.outbox.dynamodb.changes import Change, cancelled
 from lanes.outbox.dynamodb.item import (
     AUDIT,
     DEAD,
@@ -146,19 +146,7 @@ class DynamoDBOutboxOperations:
         """Cancel waiting or abandoned entries."""
 
         def setting(entry: Entry) -> dict[str, Any]:
-            return {
-                "state": EntryState.CANCELLED.value,
-                "last_error": reason,
-                "expires_at": int(expires_at),
-                "changed_at": now,
-                "timer": part_of(DEAD, entry),
-                "due_at": sortable(entry.created_at),
-                "next_attempt_at": None,
-                "ready": None,
-                "is_parked": None,
-                "is_scheduled": None,
-                "chain_order": None,
-            }
+            return cancelled(entry, reason, now=now, expires_at=expires_at)
 
         return self._change(self._released(entries, now), setting, WAITING | {EntryState.ABANDONED}, now)
 
@@ -166,7 +154,7 @@ class DynamoDBOutboxOperations:
         """Release the unique keys of entries before they change: a key without a waiting entry would refuse all."""
         for entry in entries:
             if entry.unique_key is not None:
-                self._store.release(entry.unique_key, key_of(entry)["sk"]["S"], now)
+                self._store.release_key(entry.unique_key, key_of(entry)["sk"]["S"], now)
             yield entry
 
     def retry(self, entries: Iterable[Entry], *, now: float) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from lanes.config.deployment import Deployment
 from lanes.errors import ConfigurationError
 from lanes.outbox.dynamodb.store import DynamoDBOutboxStore
 from lanes.outbox.entry import EntryState
-from lanes.outbox.relay import ONE_TRY, Relay
+from lanes.outbox.relay import COUNTED, ONE_TRY, Relay
 from lanes.producer import Pacing, Producer
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 LEFT_FOR_THE_LAST_ROUND = timedelta(seconds=15)
 LEFT_AFTER_THE_LAST_CALL = timedelta(seconds=8)
 SHORTEST_ROUND_SECONDS = 3.0
-# Counting costs one read unit for about fifty entries, so larger counts are lower bounds.
-COUNTED = 10_000
 # AWS: a global index follows its table with a delay, usually of a fraction of a second (DynamoDB, "Global secondary
 # indexes"), so the stream may announce an entry before the index contains it.
 RUNS, INDEX_DELAY = 3, timedelta(milliseconds=250)
@@ -86,6 +85,7 @@ def relay_from_env(
         name=environ.get("AWS_LAMBDA_LOG_STREAM_NAME", "relay")[-32:],
         telemetry=telemetry,
         clock=clock,
+        sender=ThreadPoolExecutor(1),
     )
     return RelayRuntime(
         relay=relay, telemetry=telemetry, has_windows=bool(deployment.config.outbox.lane_window)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from lanes.aws.table.items import pages_of
 from lanes.errors import AwsError, UnwrittenMarksError
 from lanes.outbox.dynamodb.calls import CONCURRENCY, TableCalls
-from lanes.outbox.dynamodb.changes import Change, candidate_of, id_of, outcome_of, ripe, runs_of
+from lanes.outbox.dynamodb.changes import Change, cancelled, candidate_of, id_of, outcome_of, ripe, runs_of
 from lanes.outbox.dynamodb.item import (
     CHAINS_INDEX,
     DEAD,
@@ -232,7 +232,7 @@ class DynamoDBOutboxStore:
             # Only texts are keys, whatever another program may have written.
             if "S" in item.get("unique_key", {}):
                 # Before the lock: from then on the message may have been handled before a second writer commits.
-                self.release(item["unique_key"]["S"], item["sk"]["S"], now)
+                self.release_key(item["unique_key"]["S"], item["sk"]["S"], now)
             change = Change(
                 {
                     "state": EntryState.PROCESSING.value,
@@ -254,7 +254,7 @@ class DynamoDBOutboxStore:
             locked.append(entry_of(written))
         return locked
 
-    def release(self, key: str, holder: str, now: float) -> None:
+    def release_key(self, key: str, holder: str, now: float) -> None:
         """Let another entry have a unique key, if this one has it; time to live removes it."""
         # Not removed here: a relay has no right to delete.
         setting = {"holder": None, "expires_at": int(now) + KEPT_SECONDS}
@@ -325,6 +325,36 @@ class DynamoDBOutboxStore:
         self.wake((mark.entry.chain for mark in marks if mark.leaves_chain), now=now)
         return held
 
+    def release(self, *, owner: str, locked_until: float, now: float) -> None:
+        """Make the entries of a claim due that may have been written without an answer."""
+
+        def items_of(part: str) -> list[Any]:
+            return self.calls.query(
+                limit=None,
+                IndexName=TIMERS_INDEX,
+                KeyConditionExpression="timer = :part AND due_at = :until",
+                ExpressionAttributeValues={":part": text(part), ":until": text(sortable(locked_until))},
+            )
+
+        items = [item for part in self.calls.in_parallel(items_of, parts_of(DUE)) for item in part]
+        same = {"locked_by": owner, "state": EntryState.PROCESSING.value}
+        due = Change({"due_at": sortable(now)}, same=same)
+        self.calls.in_parallel(lambda item: self.calls.update(item, due), items)
+
+    def take_keys_again(self, entries: Sequence[Entry], *, now: float, expires_at: float) -> None:
+        """Let unsent entries have their unique keys again; one whose key a later entry has is cancelled."""
+        for entry in entries:
+            key = key_of(entry)
+            again = Change({"holder": key["sk"]["S"], "expires_at": None}, same={"holder": None})
+            if self.calls.update(unique_key_of(entry.unique_key or ""), again) is not None:
+                continue
+            cancel = cancelled(
+                entry, "a later entry with its unique key waits", now=now, expires_at=expires_at
+            )
+            waits = Change(cancel, same={"locked_by": None, "expires_at": None})
+            if self.calls.update(key, waits) is not None:
+                self.wake({entry.chain}, now=now)
+
     def remove_expired(self, *, now: float, limit: int) -> int:
         """
         Remove expired entries, with a scan of the whole table.
@@ -346,6 +376,7 @@ class DynamoDBOutboxStore:
     def status(self, *, limit: int | None = None) -> OutboxStatus:
         """Count the entries from the indexes; published entries are in no index."""
         counts: Counter[EntryState] = Counter()
+        lanes: Counter[str] = Counter()
         held_groups = 0
         sendable: list[float] = []
         scheduled = 0
@@ -366,8 +397,10 @@ class DynamoDBOutboxStore:
                 due = [item for item in items if "is_scheduled" not in item]
                 scheduled += len(items) - len(due)
                 sendable += [at for item in due if (at := sendable_from(item)) is not None]
+                lanes.update(item["lane"]["S"] for item in items if "S" in item.get("lane", {}))
         return OutboxStatus(
             counts=dict(counts),
+            lanes=dict(lanes),
             held_groups=held_groups,
             scheduled=scheduled,
             oldest_at=min(sendable, default=None),

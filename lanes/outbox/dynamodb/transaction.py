@@ -241,22 +241,41 @@ class OutboxTransaction:
 
     def _key(self, key: str, holder: str | None, entry: Entry) -> dict[str, Any]:
         """Take a unique key if no waiting entry has it, or confirm that a known one still has it."""
-        item = {**unique_key_of(key), "holder": text(holder or key_of(entry)["sk"]["S"])}
         if holder is None:
-            return self._guard(item, "attribute_not_exists(holder)", {})
+            return _key_action(self._table, entry)
         # A relay releases it before it sends: as the entry waits at this commit, its message is handled after it.
+        item = {**unique_key_of(key), "holder": text(holder)}
         return self._guard(item, "holder = :holder", {":holder": text(holder)})
 
     def _guard(self, item: dict[str, Any], condition: str, values: dict[str, Any]) -> dict[str, Any]:
-        return {
-            "Put": {
-                "TableName": self._table,
-                "Item": item,
-                "ConditionExpression": condition,
-                **({"ExpressionAttributeValues": values} if values else {}),
-                "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
-            }
+        return _guard(self._table, item, condition, values)
+
+
+def actions_of(table: str, entry: Entry) -> list[dict[str, Any]]:
+    """
+    Return the actions that write an entry, and take its unique key if no waiting entry has it.
+
+    Raises:
+        EntryTooLargeError: the item would exceed DynamoDB's limit.
+    """
+    return [*([] if entry.unique_key is None else [_key_action(table, entry)]), put_action(table, entry)]
+
+
+def _key_action(table: str, entry: Entry) -> dict[str, Any]:
+    item = {**unique_key_of(entry.unique_key or ""), "holder": key_of(entry)["sk"]}
+    return _guard(table, item, "attribute_not_exists(holder)", {})
+
+
+def _guard(table: str, item: dict[str, Any], condition: str, values: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "Put": {
+            "TableName": table,
+            "Item": item,
+            "ConditionExpression": condition,
+            **({"ExpressionAttributeValues": values} if values else {}),
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
+    }
 
 
 @dataclass(slots=True, kw_only=True)

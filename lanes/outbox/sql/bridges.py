@@ -70,11 +70,11 @@ class Bridge:
             )
         return self
 
-    def execute(self, statement: ClauseElement) -> Any:
+    def execute(self, statement: ClauseElement, parameters: dict[str, Any] | None = None) -> Any:
         """Run a statement; return its rows, or an awaitable of them."""
         compiled: Any = statement.compile(dialect=self.dialect)
         names = compiled.positiontup
-        values = compiled.construct_params()
+        values = compiled.construct_params(parameters)
         return self.run(str(compiled), values if names is None else [values[name] for name in names])
 
 

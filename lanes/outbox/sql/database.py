@@ -25,6 +25,8 @@ READ_ONLY = "25006"
 POOLED = ("26000", "42P05")
 PASSING = ("08", READ_ONLY, "25P03", "40", "53", "55P03", "57", *POOLED)
 DATABASE_DROPPED = "57P04"
+# A statement timeout, and a lock timeout.
+CANCELLED = ("57014", "55P03")
 READ_COMMITTED = "read committed"
 OLDEST_SNAPSHOT = """
     SELECT extract(epoch FROM now() - xact_start), pid, coalesce(nullif(application_name, ''), usename, '')
@@ -32,13 +34,28 @@ OLDEST_SNAPSHOT = """
     WHERE backend_xmin IS NOT NULL AND xact_start IS NOT NULL AND pid <> pg_backend_pid()
     ORDER BY age(backend_xmin) DESC LIMIT 1
 """
+# Of the engine that `open_engine` makes. A connection that dies without a word is noticed within half a minute: TCP by
+# itself takes a quarter of an hour for data that nobody confirms, and asks an idle peer after two hours.
+DRIVER_SETTINGS: dict[str, dict[str, int | None]] = {
+    "psycopg": {
+        # A statement that is prepared for one server fails on the next one behind a pooler in transaction mode.
+        "prepare_threshold": None,
+        "connect_timeout": 10,
+        "keepalives_idle": 10,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
+        "tcp_user_timeout": 25_000,
+    },
+    # The limit of each wait for its socket, so also of a statement.
+    "pg8000": {"timeout": 30},
+}
 # In `Connection.info`, for as long as the connection is open.
 SETS_LEVEL = "lanes.sets_isolation_level"
 
 
 def open_engine(url: str) -> Engine:
     """
-    Open a database by its URL, in whose query `prepare_threshold` and `timeout` reach the driver as numbers.
+    Open a database by its URL, whose query overrides `DRIVER_SETTINGS`.
 
     Raises:
         ConfigurationError: SQLAlchemy cannot read the URL, or the driver is not installed.
@@ -59,24 +76,20 @@ def open_engine(url: str) -> Engine:
 
 
 def _driver_settings(address: sa.URL) -> dict[str, Any]:
-    """Return the settings of the driver that are not texts; a URL has texts alone."""
-    driver = address.get_driver_name()
-    settings: dict[str, Any] = {}
-    if driver == "psycopg":
-        # A statement that is prepared for one server fails on the next one behind a pooler in transaction mode.
-        settings["prepare_threshold"] = _number(address, "prepare_threshold", none=True)
-    if driver == "pg8000" and "timeout" in address.query:
-        settings["timeout"] = _number(address, "timeout")
-    return settings
+    """Return the settings of the driver, with those of the URL, which has texts alone."""
+    defaults = DRIVER_SETTINGS.get(address.get_driver_name(), {})
+    return {name: _setting(address, name, default) for name, default in defaults.items()}
 
 
-def _number(address: sa.URL, name: str, *, none: bool = False) -> int | None:
-    given = address.query.get(name, "none")
-    if none and given == "none":
+def _setting(address: sa.URL, name: str, default: int | None) -> int | None:
+    given = address.query.get(name)
+    if given is None:
+        return default
+    if given == "none":
         return None
     if isinstance(given, str) and given.isdecimal():
         return int(given)
-    problem = f"{name} is {given!r} in the URL; use a whole number{' or none' if none else ''}"
+    problem = f"{name} is {given!r} in the URL; use a whole number or none"
     raise ConfigurationError([problem], source="database of the outbox")
 
 
@@ -135,7 +148,7 @@ def oldest_snapshot(engine: Engine) -> OpenSnapshot | None:
 @contextmanager
 def sql_errors() -> Iterator[None]:
     """
-    Convert the errors of SQLAlchemy inside the block.
+    Convert the errors of SQLAlchemy inside the block, and those of a socket, which pg8000 passes on.
 
     Raises:
         OutboxStoreError: with SQLAlchemy's error as the cause.
@@ -143,20 +156,29 @@ def sql_errors() -> Iterator[None]:
     try:
         yield
     except sa.exc.SQLAlchemyError as error:
-        raise OutboxStoreError(_first_line(error), retryable=_may_pass(error)) from error
+        is_cancelled = sqlstate(getattr(error, "orig", None)) in CANCELLED
+        raise OutboxStoreError(
+            _first_line(error), retryable=_may_pass(error), is_cancelled=is_cancelled
+        ) from error
+    except OSError as error:
+        problem = f"the database of the outbox: its connection failed ({error})"
+        raise OutboxStoreError(problem, retryable=True) from error
 
 
 @contextmanager
 def leaving_bad_server(connection: Connection) -> Iterator[None]:
     """
-    Close the connection if its server is the wrong one.
+    Close the connection if its server is the wrong one, or silent.
 
     After a failover only a new connection reaches the new primary, and one behind a pooler has statements of its own.
     """
     try:
         yield
+    except OSError:
+        connection.invalidate()
+        raise
     except sa.exc.DBAPIError as error:
-        if _sqlstate(error.orig) in {READ_ONLY, *POOLED}:
+        if sqlstate(error.orig) in {READ_ONLY, *POOLED}:
             connection.invalidate(error)
         raise
 
@@ -165,11 +187,11 @@ def _may_pass(error: sa.exc.SQLAlchemyError) -> bool:
     # Connections, locks and timeouts may pass. SQLite reports a missing table as one of these, so the text explains it.
     if isinstance(error, (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.TimeoutError)):
         return True
-    state = _sqlstate(getattr(error, "orig", None))
+    state = sqlstate(getattr(error, "orig", None))
     return state.startswith(PASSING) and state != DATABASE_DROPPED
 
 
-def _sqlstate(error: BaseException | None) -> str:
+def sqlstate(error: BaseException | None) -> str:
     """Return PostgreSQL's code: an attribute in psycopg; a field in pg8000, which has one class for all errors."""
     answer = error.args[0] if error is not None and error.args else None
     fields = answer if isinstance(answer, dict) else {}
@@ -178,7 +200,7 @@ def _sqlstate(error: BaseException | None) -> str:
 
 def _first_line(error: Exception) -> str:
     message = str(error).partition("\n")[0]
-    if _sqlstate(getattr(error, "orig", None)) in POOLED:
+    if sqlstate(getattr(error, "orig", None)) in POOLED:
         message += "; behind a pooler in transaction mode open the database without prepared statements"
     # The messages of SQLite and of PostgreSQL.
     is_missing = "no such table" in message or ('relation "' in message and "does not exist" in message)

@@ -8,10 +8,11 @@ import sqlalchemy as sa
 
 from lanes.outbox.entry import RETRYABLE, WAITING, Entry, EntryState, chain_of
 from lanes.outbox.sql.schema import audit_row, entry_of
+from lanes.outbox.sql.store import cancelled
 from lanes.outbox.store import AuditEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from lanes.outbox.sql.store import SqlOutboxStore
 
@@ -60,40 +61,28 @@ class SqlOutboxOperations:
         return None if row is None else entry_of(row)
 
     def prioritize(self, entries: Iterable[Entry], *, priority: int, lane: str, now: float) -> int:
-        """Change the priority of waiting entries; parked ones become candidates and are checked again."""
+        """Change the priority of waiting entries; one of a group is parked until a claim finds it first in its lane."""
         column = self._table.c
 
         def values(entry: Entry) -> dict[str, Any]:
-            # A relay may have parked or woken it since it was read.
+            moved = {"priority": priority, "lane": lane, "changed_at": now}
+            if entry.group is None:
+                return moved
+            waits = column.due_at.is_(None)
             return {
-                "priority": priority,
-                "lane": lane,
+                **moved,
                 "chain": sa.case((column.is_scheduled, None), else_=chain_of(lane, entry.group)),
-                "changed_at": now,
-                "is_ready": sa.or_(column.is_ready, column.is_parked),
-                "is_parked": False,
-                "due_at": sa.case((column.is_parked, None), else_=column.due_at),
+                "is_ready": False,
+                # A relay may have claimed or joined it since it was read: its time says so.
+                "is_parked": waits,
             }
 
-        return self._change(entries, values, states=[state.value for state in WAITING], now=now)
+        return self._change(entries, values, states=WAITING, lane=lane)
 
     def cancel(self, entries: Iterable[Entry], *, reason: str, now: float, expires_at: float) -> int:
         """Cancel waiting or abandoned entries."""
-        values = {
-            "state": EntryState.CANCELLED.value,
-            "last_error": reason,
-            "expires_at": expires_at,
-            "changed_at": now,
-            "next_attempt_at": None,
-            "is_ready": False,
-            "is_parked": False,
-            "is_scheduled": False,
-            "due_at": None,
-            "chain": None,
-            "waiting_key": None,
-        }
-        states = [EntryState.ABANDONED.value, *(state.value for state in WAITING)]
-        return self._change(entries, lambda _: values, states=states, now=now)
+        values = cancelled(reason, now=now, expires_at=expires_at)
+        return self._change(entries, lambda _: values, states=WAITING | {EntryState.ABANDONED})
 
     def retry(self, entries: Iterable[Entry], *, now: float) -> int:
         """Reset abandoned, cancelled or failed entries to pending."""
@@ -105,18 +94,23 @@ class SqlOutboxOperations:
                 "attempts": 0,
                 "expires_at": None,
                 "changed_at": now,
-                "next_attempt_at": None,
-                "is_ready": not is_early,
-                "is_parked": False,
+                "is_ready": not is_early and entry.group is None,
+                "is_parked": not is_early and entry.group is not None,
                 "is_scheduled": is_early,
                 "due_at": entry.not_before if is_early else None,
                 "chain": None if is_early else entry.chain,
             }
 
-        states = [state.value for state in RETRYABLE]
-        return self._change(entries, values, states=states, now=now)
+        return self._change(entries, values, states=RETRYABLE)
 
-    def _change(self, entries: Iterable[Entry], values: Any, *, states: Sequence[str], now: float) -> int:
+    def _change(
+        self,
+        entries: Iterable[Entry],
+        values: Callable[[Entry], dict[str, Any]],
+        *,
+        states: Collection[EntryState],
+        lane: str | None = None,
+    ) -> int:
         column = self._table.c
         changed, chains = 0, set()
         with self._store.writing() as connection:
@@ -125,16 +119,14 @@ class SqlOutboxOperations:
                     column.position == entry.position,
                     column.state == entry.state.value,
                     column.priority == entry.priority,
-                    column.state.in_(states),
+                    column.state.in_([state.value for state in states]),
                 )
                 done = connection.execute(sa.update(self._table).where(*same).values(**values(entry)))
                 if done.rowcount:
                     changed += 1
-                    chains.add(entry.chain)
-            grouped = {chain for chain in chains if chain is not None}
-            # With the changes, as this process may die after them.
-            self._store.keep_timers(connection, grouped, now=now)
-        self._store.wake(grouped, now=now)
+                    chains |= {entry.chain, chain_of(lane or entry.lane, entry.group)}
+            # With the changes: the first entry of each of these groups may be another one now.
+            self._store.list_groups(connection, {chain for chain in chains if chain is not None})
         return changed
 
     def add_audit(self, audit: AuditEntry) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from sqlalchemy.schema import CreateIndex, CreateTable
+from sqlalchemy.sql.elements import conv
 
 from lanes.errors import ConfigurationError
 from lanes.outbox.entry import Entry, EntryState
@@ -19,16 +20,23 @@ if TYPE_CHECKING:
     from lanes.outbox.store import AuditEntry
 
 TABLE = "lanes_outbox"
+# Each entry leaves two dead rows. By default PostgreSQL vacuums when a fifth of the table is dead, so that claims read
+# past the dead rows of all entries that are kept.
+VACUUM = {"autovacuum_vacuum_scale_factor": 0.01, "autovacuum_vacuum_threshold": 1000}
 
 
 class OutboxTables:
     """
-    The entries and the audit, as SQLAlchemy tables.
+    The tables of an outbox, as SQLAlchemy tables.
 
     Args:
-        name: name of the entries' table, also with its schema, such as `shop.lanes_outbox`; the audit's table has the
-            suffix `_audit`.
+        name: name of the entries' table, also with its schema, such as `shop.lanes_outbox`; the others have a suffix.
         metadata: receives the tables, for tools that compare schemas; by default a new one.
+
+    Attributes:
+        entries: the entries.
+        groups: groups and lanes whose first entry the next claim looks at.
+        audit: the changes of operators.
 
     Raises:
         ConfigurationError: the name is not that of a table.
@@ -38,6 +46,14 @@ class OutboxTables:
         name, schema = _qualified(name)
         metadata = sa.MetaData() if metadata is None else metadata
         self.entries = _entries(name, metadata, schema)
+        self.groups = sa.Table(
+            f"{name}_groups",
+            metadata,
+            _numbers("number"),
+            sa.Column("chain", sa.String(170), nullable=False),
+            schema=schema,
+            postgresql_with=VACUUM,
+        )
         self.audit = sa.Table(
             f"{name}_audit",
             metadata,
@@ -52,13 +68,17 @@ class OutboxTables:
             schema=schema,
         )
 
+    @property
+    def all(self) -> tuple[sa.Table, ...]:
+        """All tables."""
+        return self.entries, self.groups, self.audit
+
     def ddl(self, dialect: Dialect) -> list[str]:
         """Return the statements that create the tables and indexes, in order, for a dialect."""
-        tables = (self.entries, self.audit)
-        statements: list[Any] = [CreateTable(table, if_not_exists=True) for table in tables]
+        statements: list[Any] = [CreateTable(table, if_not_exists=True) for table in self.all]
         statements += [
             CreateIndex(index, if_not_exists=True)
-            for table in tables
+            for table in self.all
             for index in sorted(table.indexes, key=lambda index: str(index.name))
         ]
         return [str(statement.compile(dialect=dialect)).strip() for statement in statements]
@@ -77,11 +97,8 @@ def _entries(name: str, metadata: sa.MetaData, schema: str | None) -> sa.Table:
     table = sa.Table(
         name,
         metadata,
-        # The database numbers the entries: the clocks of several machines are not a sequence. SQLite numbers the column
-        # that it calls INTEGER PRIMARY KEY alone.
-        sa.Column(
-            "position", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), sa.Identity(), primary_key=True
-        ),
+        # The database numbers the entries: the clocks of several machines are not a sequence.
+        _numbers("position"),
         sa.Column("id", sa.String(128), nullable=False),
         sa.Column("kind", sa.String(128), nullable=False),
         sa.Column("source", sa.Text, nullable=False),
@@ -94,31 +111,28 @@ def _entries(name: str, metadata: sa.MetaData, schema: str | None) -> sa.Table:
         sa.Column("attempts", sa.Integer, nullable=False),
         sa.Column("last_error", sa.Text, nullable=False),
         sa.Column("locked_by", sa.String(80)),
-        sa.Column("locked_until", sa.Double),
-        sa.Column("next_attempt_at", sa.Double),
         sa.Column("changed_at", sa.Double, nullable=False),
         sa.Column("published_at", sa.Double),
         sa.Column("sequence_number", sa.String(40), nullable=False),
         sa.Column("expires_at", sa.Double),
         sa.Column("is_ready", sa.Boolean, nullable=False),
         sa.Column("is_parked", sa.Boolean, nullable=False),
+        # The end of its lock, its next attempt, or the time before which it may not be sent.
         sa.Column("due_at", sa.Double),
         # A lane's name of at most 40 characters, the separator, and a group of at most 128.
         sa.Column("chain", sa.String(170)),
         sa.Column("not_before", sa.Double),
         sa.Column("is_scheduled", sa.Boolean, nullable=False),
         sa.Column("unique_key", sa.String(128)),
-        # The key, until a relay first claims the entry: from then on its message may have been handled before the
-        # transaction of a second writer is committed.
+        # The key, except while a relay has the entry: its message may be handled before the transaction of a second
+        # writer is committed.
         sa.Column("waiting_key", sa.String(128)),
-        # The identity of a message.
-        sa.UniqueConstraint("id", "kind", "source"),
+        # The identity of a message. The name is that of PostgreSQL, whatever the convention of your metadata.
+        sa.UniqueConstraint("id", "kind", "source", name=conv(f"{name}_id_kind_source_key")),
         schema=schema,
         # A number that was given once is not given again.
         sqlite_autoincrement=True,
-        # Each entry leaves two dead rows. By default PostgreSQL vacuums when a fifth of the table is dead, so that
-        # claims read past the dead rows of all entries that are kept.
-        postgresql_with={"autovacuum_vacuum_scale_factor": 0.01, "autovacuum_vacuum_threshold": 1000},
+        postgresql_with=VACUUM,
     )
     column = table.c
     conditions = {
@@ -132,10 +146,10 @@ def _entries(name: str, metadata: sa.MetaData, schema: str | None) -> sa.Table:
     for order, (columns, where) in conditions.items():
         # SQLite has no boolean, so a query says `is_ready = 1`, and an index on `is_ready` alone would not serve it.
         written = where == sa.true() if where is column.is_ready else where
-        sa.Index(f"{name}_{order}", *columns, postgresql_where=where, sqlite_where=written)
+        sa.Index(conv(f"{name}_{order}"), *columns, postgresql_where=where, sqlite_where=written)
     is_waiting = column.waiting_key.is_not(None)
     sa.Index(
-        f"{name}_unique",
+        conv(f"{name}_unique"),
         column.waiting_key,
         unique=True,
         postgresql_where=is_waiting,
@@ -144,8 +158,15 @@ def _entries(name: str, metadata: sa.MetaData, schema: str | None) -> sa.Table:
     return table
 
 
-def row_of(entry: Entry) -> dict[str, Any]:
-    """Return the row of a new entry; the database numbers it."""
+def _numbers(name: str) -> sa.Column[Any]:
+    """Return a primary key that the database numbers."""
+    # SQLite numbers the column that it calls INTEGER PRIMARY KEY alone.
+    kind = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+    return sa.Column(name, kind, sa.Identity(), primary_key=True)
+
+
+def row_of(entry: Entry, *, is_parked: Any = False) -> dict[str, Any]:
+    """Return the row of a new entry, which is parked if its group has an earlier one; the database numbers it."""
     return {
         "id": entry.id,
         "kind": entry.kind,
@@ -160,8 +181,10 @@ def row_of(entry: Entry) -> dict[str, Any]:
         "last_error": "",
         "changed_at": entry.created_at,
         "sequence_number": "",
-        "is_ready": not entry.is_scheduled,
-        "is_parked": False,
+        "is_ready": sa.not_(is_parked)
+        if isinstance(is_parked, sa.ColumnElement)
+        else not (is_parked or entry.is_scheduled),
+        "is_parked": is_parked,
         "due_at": entry.not_before if entry.is_scheduled else None,
         # A scheduled entry joins its group when it is due.
         "chain": None if entry.is_scheduled else entry.chain,
@@ -185,8 +208,10 @@ def as_text(value: Any) -> Any:
 
 
 def entry_of(given: Mapping[Any, Any]) -> Entry:
-    """Read an entry from its row."""
+    """Read an entry from its row, or from the columns of a claim."""
     row = {name: as_text(value) for name, value in given.items()}
+    state, due_at = EntryState(row["state"]), row["due_at"]
+    is_locked = state is EntryState.PROCESSING
     return Entry(
         id=row["id"],
         kind=row["kind"],
@@ -197,21 +222,21 @@ def entry_of(given: Mapping[Any, Any]) -> Entry:
         lane=row["lane"],
         position=row["position"],
         created_at=row["created_at"],
-        state=EntryState(row["state"]),
+        state=state,
         attempts=row["attempts"],
         last_error=row["last_error"],
-        locked_by=row["locked_by"],
-        locked_until=row["locked_until"],
-        next_attempt_at=row["next_attempt_at"],
+        locked_by=row["locked_by"] if is_locked else None,
+        locked_until=due_at if is_locked else None,
+        next_attempt_at=due_at if state is EntryState.FAILED else None,
         changed_at=row["changed_at"],
-        published_at=row["published_at"],
-        sequence_number=row["sequence_number"],
-        expires_at=row["expires_at"],
-        is_parked=bool(row["is_parked"]),
+        published_at=row.get("published_at"),
+        sequence_number=row.get("sequence_number", ""),
+        expires_at=row.get("expires_at"),
+        is_parked=bool(row.get("is_parked")),
         not_before=row["not_before"],
-        is_scheduled=bool(row["is_scheduled"]),
+        is_scheduled=bool(row.get("is_scheduled")),
         unique_key=row["unique_key"],
-        holds_group=row["state"] == EntryState.ABANDONED and row["chain"] is not None,
+        holds_group=state is EntryState.ABANDONED and row["chain"] is not None,
     )
 
 

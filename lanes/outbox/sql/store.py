@@ -1,50 +1,58 @@
 """
 An outbox in a SQL database, as a relay uses it, through SQLAlchemy 2.
 
-A claim is one transaction: PostgreSQL locks the candidates with FOR UPDATE SKIP LOCKED, so that concurrent relays
-take different ones; SQLite takes its one write lock first. Only then a second statement reads their chains: a statement
-that did both would read a row as it is after an operator's change, and its chain as it was before.
+Of each group and lane only the first unfinished entry is a candidate; the others are parked, from the moment they are
+written. So a claim reads candidates and nothing else, whatever waits behind a failing entry. When an entry leaves its
+group, the same transaction makes the next one a candidate (`advance`). What that transaction can't see, an entry that
+another one is just writing behind it, is in the table of groups, whose rows the next claim looks at: every transaction
+that parks an entry without a view of its predecessor's end writes one (docs/decisions/0010-outbox.md).
+
+A claim locks candidates with FOR UPDATE SKIP LOCKED in PostgreSQL, so that concurrent relays take different ones;
+SQLite takes its one write lock first.
 """
 
 from __future__ import annotations
 
 import functools
+import math
+from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql
 
-from lanes.outbox.entry import FINISHED, EntryState
-from lanes.outbox.rules import Candidate, LaneShare, choose, joined
+from lanes.outbox.entry import FINISHED, WAITING, EntryState
+from lanes.outbox.rules import joined
 from lanes.outbox.sql.database import at_read_committed, leaving_bad_server, open_engine, sql_errors
-from lanes.outbox.sql.schema import TABLE, OutboxTables, entry_of
+from lanes.outbox.sql.given import Given
+from lanes.outbox.sql.schema import TABLE, OutboxTables, as_text, entry_of
 from lanes.outbox.store import Claim, OutboxStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from sqlalchemy import Connection, Engine, Select
+    from sqlalchemy import Connection, Engine, Select, Update
 
-    from lanes.outbox.rules import Mark
+    from lanes.outbox.entry import Entry
+    from lanes.outbox.rules import LaneShare, Mark
 
-PROCESSING = EntryState.PROCESSING.value
-# The largest batch of a relay; the rest of a longer chain is woken as these are finished.
-WOKEN_AT_ONCE = 100
-# What a claim has to read of an entry: all columns take twice as long. The others are as every candidate has them.
+PENDING, FAILED = EntryState.PENDING.value, EntryState.FAILED.value
+PROCESSING, PUBLISHED = EntryState.PROCESSING.value, EntryState.PUBLISHED.value
+# What a relay has to read of an entry: all columns take twice as long. The others are as every claimed entry has them.
 READ = (
     "position", "id", "kind", "source", "message_group", "body", "priority", "lane", "created_at", "attempts",
     "last_error", "chain", "not_before", "unique_key",
 )  # fmt: skip
-UNREAD = {
-    "published_at": None,
-    "sequence_number": "",
-    "expires_at": None,
-    "is_parked": False,
-    "is_scheduled": False,
-}
-# A claim looks again so often after it has parked groups; the next round goes on.
-MOST_TURNS = 5
+# Rows of the table of groups for each entry that a claim may take.
+GROUPS_A_PLACE = 10
+NO_POSITION = 2**63 - 1
+MARKED = {
+    "position": sa.BigInteger(), "state": sa.Text(), "attempts": sa.Integer(), "last_error": sa.Text(),
+    "due_at": sa.Double(), "expires_at": sa.Double(), "sequence_number": sa.Text(), "is_ready": sa.Boolean(),
+    "is_parked": sa.Boolean(), "leaves": sa.Boolean(),
+}  # fmt: skip
+WAIT_FOR_DISK = "SET LOCAL synchronous_commit TO DEFAULT"
+IN_CHAIN = {"chain": sa.Text(), "position": sa.BigInteger()}
 
 
 class SqlOutboxStore:
@@ -72,8 +80,11 @@ class SqlOutboxStore:
         self.tables = tables or OutboxTables()
         self.engine = engine
         self._table = self.tables.entries
-        # Once for each range of priorities: building it took a tenth of a round's CPU time.
-        self._candidates_of = functools.cache(self.candidates_statement)
+        # Once each: building the statements of a round took a tenth of its CPU time.
+        self._claiming = functools.cache(self.claim_statement)
+        self._chains = Given(engine.dialect, "groups", {"chain": sa.Text()})
+        self._in_chains = Given(engine.dialect, "places", IN_CHAIN)
+        self._marked = Given(engine.dialect, "marks", MARKED)
 
     def setup(self) -> None:
         """Create the tables and indexes that do not exist yet."""
@@ -82,11 +93,19 @@ class SqlOutboxStore:
                 connection.exec_driver_sql(statement)
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
-        """Open a transaction that writes."""
+    def writing(self, *, is_durable: bool = True) -> Iterator[Connection]:
+        """
+        Open a transaction that writes.
+
+        Args:
+            is_durable: whether its commit waits for the disk. If a crash of the server loses the claim or the marks of
+                a round, its entries are sent again, which SQS drops within five minutes.
+        """
         with sql_errors(), self.engine.begin() as connection, leaving_bad_server(connection):
             if connection.dialect.name == "postgresql":
                 at_read_committed(connection)
+                if not is_durable:
+                    connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
             if connection.dialect.name == "sqlite":
                 # A transaction that begins with a read may fail when it writes first, and two relays would read the
                 # same candidates.
@@ -95,282 +114,365 @@ class SqlOutboxStore:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """Open a connection that reads."""
-        with sql_errors(), self.engine.connect() as connection:
-            yield connection
+        """Open a connection that reads; in PostgreSQL each statement is a transaction of its own."""
+        with sql_errors(), self.engine.connect() as connection, leaving_bad_server(connection):
+            # Not SQLAlchemy's option, which takes three statements to end.
+            own: Any = connection.connection.driver_connection
+            is_open = connection.dialect.name == "postgresql" and not own.autocommit
+            if is_open:
+                own.autocommit = True
+            try:
+                yield connection
+            finally:
+                if is_open:
+                    own.autocommit = False
 
     def claim(
         self, shares: Sequence[LaneShare], *, owner: str, now: float, locked_until: float, limit: int
     ) -> Claim:
-        """Lock the next entries, in one transaction; groups that wait for an earlier entry are parked as a whole."""
-        claimed: dict[int, dict[str, Any]] = {}
-        waiting: set[str] = set()
-        ripened = taken_over = parked = 0
-        lock = {
-            "state": PROCESSING,
-            "is_ready": False,
-            "due_at": locked_until,
-            "locked_by": owner,
-            "locked_until": locked_until,
-            "next_attempt_at": None,
-            "changed_at": now,
-            "waiting_key": None,
-        }
-        with self.writing() as connection:
-            for turn in range(MOST_TURNS):
-                found = self._candidates(connection, shares, limit, now, claimed)
-                # Mostly none is due, and the candidates say so without a statement of its own.
-                if turn == 0 and (not found or found[0]["is_any_due"]):
-                    ripened, taken_over, parked = self._ripen(connection, now, limit, locked_until)
-                    found = self._candidates(connection, shares, limit, now, claimed) if ripened else found
-                # An earlier entry of a group that was parked is for the next claim, as it came later in claim order.
-                others = [row for row in found if row["chain"] not in waiting]
-                chosen, blocked = self._chosen(connection, others, claimed)
-                self._set(connection, [*chosen], **lock)
-                claimed |= chosen
-                if not blocked:
-                    break
-                # Groups that wait leave the way, so the next candidates are of others.
-                parked += self._park(connection, blocked, until=locked_until)
-                waiting |= blocked.keys()
-        # An earlier entry may have been finished while these were parked: the later of the two writers sees both.
-        self.wake(waiting, now=now)
-        return Claim(
-            entries=tuple(entry_of(UNREAD | row | lock) for row in claimed.values()),
-            ripened=ripened,
-            parked=parked,
-            taken_over=taken_over,
-        )
-
-    def _chosen(
-        self,
-        connection: Connection,
-        found: Sequence[dict[str, Any]],
-        claimed: Mapping[int, dict[str, Any]],
-    ) -> tuple[dict[int, dict[str, Any]], dict[str, int]]:
-        """Return the rows to claim, and the first blocked position of each chain that waits."""
-        # Of two messages with one id, a later claim takes the second: a relay marks by id.
-        ids = {row["id"] for row in claimed.values()}
-        by_id = {row["id"]: row for row in reversed(found) if row["id"] not in ids}
-        rows = {str(row["position"]): row for row in list(by_id.values())[::-1]}
-        behind = self._behind(connection, list(rows.values()))
-        before = {str(position) for position in claimed}
-        choice = choose(
-            Candidate(
-                id=one, chain=row["chain"], behind=None if behind.get(one) in before else behind.get(one)
-            )
-            for one, row in rows.items()
-        )
-        blocked: dict[str, int] = {}
-        for one in choice.blocked:
-            if one.chain is not None:
-                blocked[one.chain] = min(int(one.id), blocked.get(one.chain, int(one.id)))
-        return {int(one.id): rows[one.id] for one in choice.claimed}, blocked
-
-    def _park(self, connection: Connection, blocked: Mapping[str, int], *, until: float) -> int:
-        """
-        Park the candidates of each chain from its first blocked one on; return their number.
-
-        The group has one timer, that of its first parked entry: a timer for each would wake thousands again and again.
-        """
-        column = self._table.c
-        given = _given(connection, {position: chain for chain, position in blocked.items()})
-        later = sa.and_(column.chain == given.c.value, column.position >= given.c.key)
-        # A row that another relay has locked is parked when it is a candidate again.
-        rows = sa.select(column.position).where(later, column.is_ready)
-        locked = connection.execute(rows.with_for_update(skip_locked=True, of=self._table)).scalars().all()
-        self._set(connection, locked, is_ready=False, is_parked=True, due_at=None)
-        self._set(connection, sorted(blocked.values()), column.is_parked, due_at=until)
-        return len(locked)
-
-    def due_statement(self, now: float, limit: int) -> Select[Any]:
-        """Select the due entries."""
-        column = self._table.c
-        statement = sa.select(column.position, column.state, column.is_parked, column.chain).where(
-            column.due_at <= now
-        )
-        # SQLAlchemy leaves FOR UPDATE out for SQLite, where the write lock of the transaction does its work.
-        return statement.order_by(column.due_at).limit(limit).with_for_update(skip_locked=True)
-
-    def candidates_statement(self, lowest: int | None, highest: int | None) -> Select[Any]:
-        """
-        Select and lock up to `limit` candidates of a range of priorities in claim order.
-
-        Each has the information whether any entry is due at `now`.
-        """
-        column = self._table.c
-        due = self._table.alias("due")
-        is_any_due = sa.exists().where(due.c.due_at <= sa.bindparam("now")).label("is_any_due")
-        statement = sa.select(*(column[name] for name in READ), is_any_due).where(column.is_ready)
-        if lowest is not None:
-            statement = statement.where(column.priority >= lowest)
-        if highest is not None:
-            statement = statement.where(column.priority <= highest)
-        ordered = statement.order_by(column.priority.desc(), column.position)
-        return ordered.limit(sa.bindparam("limit")).with_for_update(skip_locked=True, of=self._table)
-
-    def chain_statement(self, chain: str | sa.ColumnElement[Any], limit: int) -> Select[Any]:
-        """Select the earliest unfinished entries of a chain: whether each is parked, and its position."""
-        column = self._table.c
-        statement = sa.select(column.is_parked, column.position).where(column.chain == chain)
-        return statement.order_by(column.position).limit(limit)
-
-    def _behind(self, connection: Connection, rows: Sequence[Mapping[Any, Any]]) -> dict[str, str]:
-        """Return the unfinished entry directly before each locked row in its chain, where there is one."""
-        chains = {row["position"]: row["chain"] for row in rows if row["chain"] is not None}
-        if not chains:
-            return {}
-        given = _given(connection, chains)
-        before = self._table.alias("before")
-        is_before = sa.and_(before.c.chain == given.c.value, before.c.position < given.c.key)
-        last = sa.select(sa.func.max(before.c.position)).where(is_before).scalar_subquery()
-        found = connection.execute(sa.select(given.c.key, last)).all()
-        return {str(position): str(behind) for position, behind in found if behind is not None}
-
-    def _ripen(self, connection: Connection, now: float, limit: int, until: float) -> tuple[int, int, int]:
-        """Make due entries candidates; return their number, that of ended locks, and that of groups that still wait."""
-        due = connection.execute(self.due_statement(now, limit)).mappings().all()
-        parked = {
-            row["position"]: row["chain"] for row in due if row["is_parked"] and row["chain"] is not None
-        }
-        behind = self._behind(connection, [row for row in due if row["position"] in parked])
-        ripening = {row["position"] for row in due} - parked.keys()
-        for position in sorted(parked):
-            if str(position) not in behind or int(behind[str(position)]) in ripening:
-                ripening.add(position)
-        # A relay may die between the end of the first one and the wake of the next, again and again.
-        heads = {one: chain for one, chain in parked.items() if one in ripening}
-        ripening -= self._pass_timers(connection, heads, until)
-        blocked = [position for position in parked if position not in ripening]
-        self._set(connection, blocked, due_at=until)
-        ripe = [row for row in due if row["position"] in ripening]
-        locked = [row["position"] for row in ripe if row["state"] == PROCESSING]
-        free = {"state": EntryState.PENDING.value, "locked_by": None, "locked_until": None, "changed_at": now}
-        self._set(connection, locked, **free)
-        joined = {"chain": self._table.c.lane + "#" + self._table.c.message_group, "is_scheduled": False}
-        ready = {"is_ready": True, "is_parked": False, "due_at": None}
-        self._set(connection, [row["position"] for row in ripe], **joined, **ready)
-        return len(ripe), len(locked), len(blocked)
-
-    def _pass_timers(self, connection: Connection, heads: Mapping[int, str], until: float) -> set[int]:
-        """Give the timer of each group to the parked entry after its first one; return those that keep theirs."""
-        if not heads:
-            return set()
-        given = _given(connection, heads)
-        later = self._table.alias("later")
-        is_later = sa.and_(later.c.chain == given.c.value, later.c.position > given.c.key, later.c.is_parked)
-        following = sa.select(sa.func.min(later.c.position)).where(is_later).scalar_subquery()
-        found = connection.execute(sa.select(given.c.key, following).select_from(given)).all()
-        after = {head: position for head, position in found if position is not None}
-        locked = self._lock_parked(connection, sorted(after.values()))
-        self._set(connection, locked, due_at=until)
-        return {head for head, position in after.items() if position not in locked}
-
-    def _lock_parked(self, connection: Connection, positions: Sequence[int]) -> Sequence[int]:
-        """Lock parked entries, and pass over those that another transaction changes: an operator may change many."""
-        if not positions:
-            return ()
-        given = _given(connection, dict.fromkeys(positions, ""))
-        parked = self._table.c.position == given.c.key, self._table.c.is_parked
-        rows = sa.select(self._table.c.position).where(*parked).order_by(self._table.c.position)
-        # Without `key_share` it would also pass over an entry that an open transaction keeps for its unique key.
-        unlocked = rows.with_for_update(skip_locked=True, key_share=True, of=self._table)
-        return connection.execute(unlocked).scalars().all()
-
-    def _candidates(
-        self,
-        connection: Connection,
-        shares: Sequence[LaneShare],
-        limit: int,
-        now: float,
-        claimed: Mapping[int, dict[str, Any]],
-    ) -> list[dict[str, Any]]:
-        """Select candidates besides those that are claimed, up to the limits of the claim and of each share."""
-        found: list[dict[str, Any]] = []
-        for share in joined(shares):
-            rest = limit - len(claimed) - len(found)
-            taken = sum(share.has(row["priority"]) for row in claimed.values())
-            count = rest if share.limit is None else min(rest, share.limit - taken)
-            if count > 0:
-                statement = self._candidates_of(share.lowest, share.highest)
-                result = connection.execute(statement, {"limit": count, "now": now})
-                names = tuple(result.keys())
-                rows = [dict(zip(names, row, strict=True)) for row in result]
-                # PostgreSQL sorts rows as they were before it waited for the lock of one.
-                found += sorted(rows, key=lambda row: (-row["priority"], row["position"]))
-        return found
-
-    def _set(self, connection: Connection, positions: Sequence[int], *conditions: Any, **values: Any) -> None:
-        if positions:
-            given = _given(connection, dict.fromkeys(positions, ""))
-            same = (self._table.c.position == given.c.key, *conditions)
-            connection.execute(sa.update(self._table).where(*same).values(**values))
-
-    def wake(self, chains: Collection[str], *, now: float) -> None:
-        """Make the parked first entries of each chain candidates again, and the next one soon."""
-        for chain in self._blocked(chains):
-            with self.writing() as connection:
-                rows = connection.execute(self.chain_statement(chain, WOKEN_AT_ONCE + 1)).all()
-                # A relay that has claimed the first one meanwhile would park the others again.
-                parked = [row.position for row in rows if row.is_parked and rows[0].is_parked]
-                woken = self._lock_parked(connection, parked[:WOKEN_AT_ONCE])
-                # Others after them get the group's timer, which is set again while they are blocked.
-                has_more = woken and len(rows) > WOKEN_AT_ONCE
-                if has_more and self._pass_timers(connection, {woken[-1]: chain}, now):
-                    continue
-                self._set(connection, woken, is_ready=True, is_parked=False, due_at=None)
-
-    def keep_timers(self, connection: Connection, chains: Collection[str], *, now: float) -> None:
-        """Let the first parked entry of each chain be checked soon: the one with the group's timer may be gone."""
-        if not chains:
-            return
-        given = _given(connection, dict(enumerate(chains)))
-        parked = self._table.alias("parked")
-        is_in_chain = sa.and_(parked.c.chain == given.c.value, parked.c.is_parked)
-        first = sa.select(sa.func.min(parked.c.position)).where(is_in_chain)
-        positions = connection.execute(sa.select(first.scalar_subquery()).select_from(given)).scalars()
-        found = [position for position in positions if position is not None]
-        self._set(connection, found, self._table.c.is_parked, due_at=now)
-
-    def _blocked(self, chains: Collection[str]) -> list[str]:
-        """Return the chains with a parked first entry, with one statement: mostly there are none."""
-        if not chains:
-            return []
+        """Lock the next entries; a poll of an outbox without candidates is one statement that reads three indexes."""
         with self.reading() as connection:
-            given = _given(connection, dict(enumerate(chains)))
-            first = self.chain_statement(given.c.value, 1).with_only_columns(self._table.c.is_parked)
-            blocked = sa.select(given.c.value).where(first.scalar_subquery())
-            return sorted(connection.execute(blocked).scalars())
+            is_any_ready, is_any_due, is_any_listed = connection.execute(self._look, {"now": now}).one()
+        if not (is_any_ready or is_any_due or is_any_listed):
+            return Claim()
+        lock = {"owner": owner, "now": now, "until": locked_until}
+        with self.writing(is_durable=False) as connection:
+            ripened, taken_over = self._ripen(connection, now, limit) if is_any_due else (0, 0)
+            advanced = self._advance_listed(connection, limit) if is_any_listed or ripened else 0
+            rows, is_blocked = self._take(connection, shares, limit, lock)
+            if connection.dialect.name == "postgresql" and any(row["unique_key"] is not None for row in rows):
+                # After a crash that loses the claim, a writer would keep an entry whose message was handled already.
+                connection.exec_driver_sql(WAIT_FOR_DISK)
+        claimed = {"state": PROCESSING, "locked_by": owner, "due_at": locked_until, "changed_at": now}
+        return Claim(
+            entries=tuple(entry_of({**row, **claimed}) for row in rows),
+            ripened=ripened + advanced,
+            taken_over=taken_over,
+            missed=is_blocked,
+        )
+
+    @functools.cached_property
+    def _look(self) -> Select[bool, bool, bool]:
+        """Select whether there are candidates, due entries, and groups to look at."""
+        column = self._table.c
+        first = sa.select(column.priority).where(column.is_ready).order_by(column.priority.desc()).limit(1)
+        due = sa.select(sa.func.min(column.due_at)).scalar_subquery() <= sa.bindparam(
+            "now", type_=sa.Double()
+        )
+        listed = sa.select(sa.func.min(self.tables.groups.c.number)).scalar_subquery()
+        return sa.select(
+            first.scalar_subquery().is_not(None), sa.func.coalesce(due, sa.false()), listed.is_not(None)
+        )
+
+    def claim_statement(self, lowest: int | None, highest: int | None) -> Update:
+        """
+        Claim up to `limit` candidates of a range of priorities, in order.
+
+        A candidate may be behind an earlier entry of its group: of two transactions that overlapped, or one that has
+        joined it since. It is parked in place of being claimed.
+        """
+        table, earlier = self._table, self._table.alias("earlier")
+        is_behind = sa.and_(earlier.c.chain == table.c.chain, earlier.c.position < table.c.position)
+        first = sa.select(table.c.position, sa.exists().where(is_behind).label("is_blocked"))
+        first = first.where(table.c.is_ready)
+        if lowest is not None:
+            first = first.where(table.c.priority >= lowest)
+        if highest is not None:
+            first = first.where(table.c.priority <= highest)
+        first = first.order_by(table.c.priority.desc(), table.c.position).limit(sa.bindparam("limit"))
+        # SQLAlchemy leaves FOR UPDATE out for SQLite, where the write lock of the transaction does its work.
+        top = first.with_for_update(skip_locked=True, of=table).cte("top")
+        free = {name: sa.case((top.c.is_blocked, table.c[name]), else_=to) for name, to in self._lock.items()}
+        return (
+            sa.update(table)
+            .where(table.c.position == top.c.position)
+            .values(**free, is_ready=False, is_parked=top.c.is_blocked)
+            .returning(*(table.c[name] for name in READ), table.c.is_parked)
+        )
+
+    @property
+    def _lock(self) -> dict[str, Any]:
+        return {
+            "state": PROCESSING,
+            "due_at": sa.bindparam("until", type_=sa.Double()),
+            "locked_by": sa.bindparam("owner", type_=sa.Text()),
+            "changed_at": sa.bindparam("now", type_=sa.Double()),
+            "waiting_key": sa.null(),
+        }
+
+    def _take(
+        self, connection: Connection, shares: Sequence[LaneShare], limit: int, lock: dict[str, Any]
+    ) -> tuple[list[dict[str, Any]], int]:
+        """Claim candidates up to the limits of the claim and of each share; return the rows, and how many waited."""
+        taken: list[dict[str, Any]] = []
+        blocked: set[str] = set()
+        gaps: dict[str, int] = {}
+        for share in joined(shares):
+            count = limit - len(taken) if share.limit is None else min(limit - len(taken), share.limit)
+            if count <= 0:
+                continue
+            statement = self._claiming(share.lowest, share.highest)
+            rows = _rows(connection.execute(statement, {"limit": count, **lock}))
+            blocked |= {row["chain"] for row in rows if row["is_parked"]}
+            heads = [row for row in rows if not row["is_parked"]]
+            heads.sort(key=lambda row: (-row["priority"], row["position"]))
+            followers, of_others = self._follow(connection, share, heads, count - len(heads), lock)
+            taken += heads + followers
+            gaps |= of_others
+        self.list_groups(connection, blocked)
+        return self._without_gaps(connection, taken, gaps), len(blocked)
+
+    def _follow(
+        self,
+        connection: Connection,
+        share: LaneShare,
+        heads: Sequence[dict[str, Any]],
+        room: int,
+        lock: dict[str, Any],
+    ) -> tuple[list[dict[str, Any]], dict[str, int]]:
+        """
+        Claim the entries behind the first ones of groups too, the oldest first, if there are no more candidates.
+
+        Return also the position of the first one of each chain that somebody else has locked.
+        """
+        places = {row["chain"]: row["position"] for row in heads if row["chain"] is not None}
+        if not places or room <= 0:
+            return [], {}
+        given = self._in_chains.parameters(places.items())
+        others = math.ceil(room / len(places)) - 1
+        wanted: dict[int, str] = {}
+        ended: set[str] = set()
+        for row in _rows(connection.execute(self._followers, {**given, "others": others})):
+            if not row["is_parked"] or not share.has(row["priority"]):
+                ended.add(row["chain"])
+            if row["chain"] not in ended and len(wanted) < room:
+                wanted[row["position"]] = row["chain"]
+        if not wanted:
+            return [], {}
+        given = self._in_chains.parameters((chain, position) for position, chain in wanted.items())
+        rows = _rows(connection.execute(self._claim_places, {**given, **lock}))
+        got = {row["position"] for row in rows}
+        missed = [position for position in wanted if position not in got]
+        gaps = {wanted[position]: position for position in reversed(missed)}
+        return sorted(rows, key=lambda row: row["position"]), gaps
+
+    @functools.cached_property
+    def _followers(self) -> Select[Any]:
+        """Select so many unfinished entries of each chain after a position, by position."""
+        given, column = self._in_chains.table, self._table.c
+        later = self._table.alias("later")
+        is_later = sa.and_(later.c.chain == given.c.chain, later.c.position > given.c.position)
+        last = sa.select(later.c.position).where(is_later).order_by(later.c.position).limit(1)
+        last = last.offset(sa.bindparam("others"))
+        ends = sa.select(
+            given.c.chain,
+            given.c.position,
+            sa.func.coalesce(last.scalar_subquery(), NO_POSITION).label("last"),
+        ).cte("ends")
+        within = sa.and_(
+            column.chain == ends.c.chain, column.position > ends.c.position, column.position <= ends.c.last
+        )
+        found = sa.select(column.position, column.chain, column.priority, column.is_parked)
+        return found.select_from(ends).join(self._table, within).order_by(column.position)
+
+    @functools.cached_property
+    def _claim_places(self) -> Update:
+        """Claim parked entries of known chains."""
+        places = self._places_of(self._in_chains, is_key_share=False)
+        claim = sa.update(self._table).where(self._table.c.position.in_(places))
+        claim = claim.values(**self._lock, is_ready=False, is_parked=False)
+        return claim.returning(*(self._table.c[name] for name in READ))
+
+    def _places_of(self, given: Given, *, is_key_share: bool) -> Select[Any]:
+        """Select and lock parked entries, except for those that others have locked or moved."""
+        parked = self._table.alias("parked")
+        same = (parked.c.position == given.table.c.position, parked.c.chain == given.table.c.chain)
+        rows = sa.select(parked.c.position).where(*same, parked.c.is_parked)
+        return rows.with_for_update(skip_locked=True, key_share=is_key_share, of=parked)
+
+    def _without_gaps(
+        self, connection: Connection, taken: Sequence[dict[str, Any]], gaps: dict[str, int]
+    ) -> list[dict[str, Any]]:
+        """
+        Give back entries behind one that somebody else has locked; return the others.
+
+        Also the second of two messages with one id: a relay marks by id.
+        """
+        ids: set[str] = set()
+        kept, back = [], []
+        for row in taken:
+            is_behind = row["chain"] in gaps and row["position"] >= gaps[row["chain"]]
+            if is_behind or row["id"] in ids:
+                back.append(row)
+                if row["chain"] is not None:
+                    gaps[row["chain"]] = min(row["position"], gaps.get(row["chain"], row["position"]))
+                continue
+            ids.add(row["id"])
+            kept.append(row)
+        if back:
+            column = self._table.c
+            again = sa.update(self._table).where(column.position.in_([row["position"] for row in back]))
+            connection.execute(again.values(**self._waiting(), waiting_key=column.unique_key))
+            self.list_groups(connection, {row["chain"] for row in back if row["chain"] is not None})
+        return kept
+
+    def _waiting(self) -> dict[str, Any]:
+        """Return the values of an entry that waits again: in its group, or as a candidate without one."""
+        column = self._table.c
+        in_group = column.message_group.is_not(None)
+        return {
+            "state": sa.case((column.attempts == 0, PENDING), else_=FAILED),
+            "is_ready": sa.not_(in_group),
+            "is_parked": in_group,
+            "is_scheduled": False,
+            "due_at": None,
+            "chain": sa.case((in_group, column.lane + "#" + column.message_group)),
+        }
+
+    def _ripen(self, connection: Connection, now: float, limit: int) -> tuple[int, int]:
+        """Let due entries join their groups, or be candidates; return their number, and that of ended locks."""
+        column = self._table.c
+        due = sa.select(column.position).where(column.due_at <= now).order_by(column.due_at).limit(limit)
+        ripen = (
+            sa.update(self._table)
+            .where(column.position.in_(due.with_for_update(skip_locked=True)))
+            .values(**self._waiting(), changed_at=now)
+            # One that was returned has no owner; that of a lock that has ended is replaced by the next claim.
+            .returning(column.chain, column.locked_by)
+        )
+        rows = connection.execute(ripen).all()
+        self.list_groups(connection, {as_text(row.chain) for row in rows if row.chain is not None})
+        return len(rows), sum(row.locked_by is not None for row in rows)
+
+    def _advance_listed(self, connection: Connection, limit: int) -> int:
+        """Look at the listed groups; return how many have a new candidate."""
+        listed = self.tables.groups.c
+        rows = sa.select(listed.number, listed.chain).order_by(listed.number).limit(GROUPS_A_PLACE * limit)
+        numbers = connection.execute(rows.with_for_update(skip_locked=True)).all()
+        advanced, kept = self.advance(connection, {as_text(chain) for _, chain in numbers})
+        done = []
+        for number, chain in numbers:
+            if as_text(chain) not in kept:
+                done.append(number)
+            # One row is enough.
+            kept.discard(as_text(chain))
+        if done:
+            connection.execute(sa.delete(self.tables.groups).where(listed.number.in_(done)))
+        return advanced
+
+    def advance(self, connection: Connection, chains: Collection[str]) -> tuple[int, set[str]]:
+        """
+        Make the first entry of each chain a candidate, if it is parked.
+
+        Returns:
+            The number of new candidates, and the chains to look at again: a transaction that this one can't see is
+            changing the first entry, or may be ending it.
+        """
+        if not chains:
+            return 0, set()
+        given = self._chains.parameters((chain,) for chain in sorted(chains))
+        heads = connection.execute(self._heads, given).all()
+        parked = {row.position: as_text(row.chain) for row in heads if row.is_parked}
+        done: set[int] = set()
+        if parked:
+            given = self._in_chains.parameters((chain, position) for position, chain in parked.items())
+            done = set(connection.execute(self._make_ready, given).scalars())
+        changing = {chain for position, chain in parked.items() if position not in done}
+        return len(done), changing | {as_text(row.chain) for row in heads if row.state == PROCESSING}
+
+    @functools.cached_property
+    def _heads(self) -> Select[Any]:
+        """Select the first unfinished entry of each chain."""
+        column, given = self._table.c, self._chains.table
+        other = self._table.alias("other")
+        first = (
+            sa.select(sa.func.min(other.c.position)).where(other.c.chain == given.c.chain).scalar_subquery()
+        )
+        found = sa.select(column.position, column.chain, column.is_parked, column.state)
+        return found.where(column.position.in_(sa.select(first).select_from(given)))
+
+    @functools.cached_property
+    def _make_ready(self) -> Update:
+        # Without `key_share` it would also pass over an entry that an open transaction keeps for its unique key.
+        places = self._places_of(self._in_chains, is_key_share=True)
+        ready = sa.update(self._table).where(self._table.c.position.in_(places))
+        return ready.values(is_ready=True, is_parked=False).returning(self._table.c.position)
+
+    def list_groups(self, connection: Connection, chains: Iterable[str]) -> None:
+        """List groups for the next claim to look at."""
+        rows = [{"chain": chain} for chain in sorted(chains)]
+        if rows:
+            connection.execute(sa.insert(self.tables.groups), rows)
 
     def settle(self, marks: Sequence[Mark], *, owner: str, now: float) -> frozenset[str]:
-        """Write marks on the entries that this owner still holds, then wake the entries that waited for them."""
+        """Write marks on the entries that this owner still holds, and let their groups go on."""
+        chains = {mark.entry.chain for mark in marks if mark.entry.chain is not None}
+        given = self._marked.parameters(map(_outcome, marks))
+        with self.writing(is_durable=False) as connection:
+            found = connection.execute(self._mark, {**given, "owner": owner, "now": now})
+            held = frozenset(map(as_text, found.scalars()))
+            _, kept = self.advance(connection, chains)
+            self.list_groups(connection, kept)
+        return held
+
+    @functools.cached_property
+    def _mark(self) -> Update:
+        column, mark = self._table.c, self._marked.table.c
+        now: Any = sa.bindparam("now", type_=sa.Double())
+        is_held = sa.and_(column.locked_by == sa.bindparam("owner"), column.state == PROCESSING)
+        return (
+            sa.update(self._table)
+            .where(column.position == mark.position, is_held)
+            .values(
+                state=mark.state,
+                attempts=mark.attempts,
+                last_error=mark.last_error,
+                locked_by=None,
+                changed_at=now,
+                published_at=sa.case((mark.state == PUBLISHED, now)),
+                expires_at=mark.expires_at,
+                sequence_number=mark.sequence_number,
+                is_ready=mark.is_ready,
+                is_parked=mark.is_parked,
+                due_at=mark.due_at,
+                chain=sa.case((mark.leaves, sa.null()), else_=column.chain),
+            )
+            .returning(column.id)
+        )
+
+    def take_keys_again(self, entries: Iterable[Entry], *, now: float, expires_at: float) -> None:
+        """Let unsent entries have their unique keys again; one whose key a later entry has is cancelled."""
         column = self._table.c
-        held: set[str] = set()
+        for entry in entries:
+            waits = (column.position == entry.position, column.state.in_([PENDING, FAILED]))
+            again = sa.update(self._table).where(*waits).values(waiting_key=column.unique_key)
+            with self.writing() as connection:
+                try:
+                    with connection.begin_nested():
+                        connection.execute(again)
+                except sa.exc.IntegrityError:
+                    cancel = cancelled(
+                        "a later entry with its unique key waits", now=now, expires_at=expires_at
+                    )
+                    connection.execute(sa.update(self._table).where(*waits).values(**cancel))
+                    self.list_groups(connection, set() if entry.chain is None else {entry.chain})
+
+    def release(self, *, owner: str, locked_until: float, now: float) -> None:
+        """End the locks of a claim whose answer was lost."""
+        column = self._table.c
+        # By the index of due times.
+        same = (column.due_at == locked_until, column.locked_by == owner, column.state == PROCESSING)
         with self.writing() as connection:
-            for outcome, numbers in _alike(marks, now):
-                # One statement for a batch that was published: each in turn would take most of a round.
-                given = _given(connection, numbers)
-                still = sa.update(self._table).where(
-                    column.position == given.c.key, column.locked_by == owner
-                )
-                written = still.values(**outcome, sequence_number=given.c.value).returning(column.id)
-                held.update(connection.execute(written).scalars())
-        # Of all marks: a repeat does not know which of them an earlier try has written.
-        chains = {mark.entry.chain for mark in marks if mark.leaves_chain and mark.entry.chain is not None}
-        self.wake(chains, now=now)
-        return frozenset(held)
+            connection.execute(sa.update(self._table).where(*same).values(due_at=now))
 
     def remove_expired(self, *, now: float, limit: int) -> int:
         """Remove expired entries."""
         column = self._table.c
         expired = sa.select(column.position).where(column.expires_at <= now).order_by(column.expires_at)
+        locked = expired.limit(limit).with_for_update(skip_locked=True)
         with self.writing() as connection:
-            locked = expired.limit(limit).with_for_update(skip_locked=True)
-            positions = connection.execute(locked).scalars().all()
-            # The rows are locked by the select above, so no relay can change them in between.
-            given = _given(connection, dict.fromkeys(positions, ""))
-            connection.execute(sa.delete(self._table).where(column.position.in_(sa.select(given.c.key))))
-        return len(positions)
+            removed = connection.execute(sa.delete(self._table).where(column.position.in_(locked)))
+        return int(removed.rowcount)
 
     def status(self, *, limit: int | None = None) -> OutboxStatus:
         """Count the entries; published ones up to the limit, since no index tells their number."""
@@ -380,67 +482,80 @@ class SqlOutboxStore:
         )
         counted = (
             column.state,
+            column.lane,
             sa.func.count().label("number"),
             sa.func.count(column.chain).label("chained"),
             sa.func.count(sa.case((column.is_scheduled, 1))).label("scheduled"),
             sa.func.min(sa.case((column.is_scheduled, None), else_=sendable)).label("oldest_at"),
         )
-        unpublished = sa.select(*counted).where(column.published_at.is_(None)).group_by(column.state)
+        unpublished = (
+            sa.select(*counted).where(column.published_at.is_(None)).group_by(column.state, column.lane)
+        )
         published = sa.select(column.position).where(column.published_at.is_not(None)).limit(limit)
         with self.reading() as connection:
-            rows = {EntryState(row.state): row for row in connection.execute(unpublished)}
+            rows = connection.execute(unpublished).all()
             number = connection.execute(
                 sa.select(sa.func.count()).select_from(published.subquery())
             ).scalar_one()
-        counts = {state: row.number for state, row in rows.items()}
-        since = (row.oldest_at for state, row in rows.items() if state not in FINISHED)
-        held = rows.get(EntryState.ABANDONED)
+        counts: Counter[EntryState] = Counter({EntryState.PUBLISHED: number} if number else {})
+        lanes: Counter[str] = Counter()
+        for row in rows:
+            counts[EntryState(as_text(row.state))] += row.number
+            if as_text(row.state) not in FINISHED:
+                lanes[as_text(row.lane)] += row.number
+        since = (row.oldest_at for row in rows if as_text(row.state) not in FINISHED)
         return OutboxStatus(
-            counts={**counts, EntryState.PUBLISHED: number} if number else counts,
+            counts=dict(counts),
+            lanes=dict(lanes),
             # An abandoned entry is in a chain only while it holds its group.
-            held_groups=0 if held is None else held.chained,
-            scheduled=sum(row.scheduled for row in rows.values()),
+            held_groups=sum(row.chained for row in rows if as_text(row.state) == EntryState.ABANDONED),
+            scheduled=sum(row.scheduled for row in rows),
             oldest_at=min((one for one in since if one is not None), default=None),
             is_complete=limit is None or number < limit,
         )
 
 
-def _given(connection: Connection, values: Mapping[int, str]) -> sa.Subquery | sa.TableValuedAlias:
-    """Return numbers and their texts as a table in few parameters: many take most of a round."""
-    if connection.dialect.name == "sqlite":
-        each = sa.func.json_each(sa.literal(values, sa.JSON)).table_valued("key", "value", name="given")
-        # The keys of JSON are texts, and SQLite compares a text with no number.
-        return sa.select(sa.cast(each.c.key, sa.Integer).label("key"), each.c.value).subquery("given")
-    # PostgreSQL takes JSON for 100 rows, and for so many it reads a table of some thousand entries as a whole.
-    keys = sa.cast(list(values), postgresql.ARRAY(sa.BigInteger))
-    texts = sa.cast(list(values.values()), postgresql.ARRAY(sa.Text))
-    return sa.func.unnest(keys, texts).table_valued("key", "value", name="given").render_derived()
-
-
-def _alike(marks: Sequence[Mark], now: float) -> Iterator[tuple[dict[str, Any], dict[int, str]]]:
-    """Group the marks by their outcomes; give the sequence numbers of each group by position."""
-    groups: dict[tuple[Any, ...], dict[int, str]] = {}
-    for mark in marks:
-        groups.setdefault(tuple(_outcome(mark, now).items()), {})[mark.entry.position] = mark.sequence_number
-    for outcome, numbers in groups.items():
-        yield dict(outcome), numbers
-
-
-def _outcome(mark: Mark, now: float) -> dict[str, Any]:
-    finished = mark.state in FINISHED
-    is_published = mark.state is EntryState.PUBLISHED
+def cancelled(reason: str, *, now: float, expires_at: float) -> dict[str, Any]:
+    """Return the values of a cancelled entry."""
     return {
-        "state": mark.state.value,
-        "attempts": mark.attempts,
-        "last_error": mark.last_error,
-        "locked_by": None,
-        "locked_until": None,
-        "next_attempt_at": mark.due_at if mark.state is EntryState.FAILED else None,
+        "state": EntryState.CANCELLED.value,
+        "last_error": reason,
+        "expires_at": expires_at,
         "changed_at": now,
-        "published_at": now if is_published else None,
-        "expires_at": mark.expires_at,
-        "is_ready": not finished and mark.due_at is None,
-        "is_parked": mark.is_parked,
-        "due_at": mark.due_at,
-        **({"chain": None} if mark.leaves_chain else {}),
+        "is_ready": False,
+        "is_parked": False,
+        "is_scheduled": False,
+        "due_at": None,
+        "chain": None,
+        "waiting_key": None,
     }
+
+
+def _rows(result: sa.CursorResult[Any]) -> list[dict[str, Any]]:
+    """Return the rows of a result, with chains as texts."""
+    names = tuple(result.keys())
+    rows = [dict(zip(names, row, strict=True)) for row in result]
+    for row in rows:
+        row["chain"] = as_text(row["chain"])
+    return rows
+
+
+def _outcome(mark: Mark) -> tuple[Any, ...]:
+    """Return the row of a mark, as `MARKED` names it; an entry of a group waits parked, unless it has a time."""
+    entry = mark.entry
+    waits = mark.state in WAITING
+    is_parked = waits and entry.chain is not None and (mark.is_parked or mark.due_at is None)
+    due_at = None if is_parked else mark.due_at
+    is_ready = waits and not is_parked and due_at is None
+    return (
+        entry.position,
+        mark.state.value,
+        mark.attempts,
+        mark.last_error,
+        due_at,
+        mark.expires_at,
+        mark.sequence_number,
+        is_ready,
+        is_parked,
+        mark.leaves_chain,
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,170 +13,241 @@ from sqlalchemy.dialects import postgresql, sqlite
 from lanes.errors import DuplicateEntryError, OutboxTransactionError
 from lanes.message import plain
 from lanes.outbox.sql.bridges import Bridge
+from lanes.outbox.sql.database import sqlstate
+from lanes.outbox.sql.given import Given
 from lanes.outbox.sql.schema import as_text, entry_of, row_of
 from lanes.outbox.sql.transaction import join, join_async
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
+    from collections.abc import Collection, Generator, Iterator, Sequence
 
-    from sqlalchemy import Column, Connection, Select, Table, Update
-    from sqlalchemy.sql.dml import ReturningInsert
+    from sqlalchemy import Connection
 
     from lanes.outbox.entry import Entry
+    from lanes.outbox.sql.schema import OutboxTables
 
-# PostgreSQL takes 65,535 parameters in a statement, SQLite 32,766; an entry has 22.
+    Steps = Generator[Any, Any, Any]
+
+# PostgreSQL takes 65,535 parameters in a statement, SQLite 32,766; an entry has 20.
 WRITTEN_AT_ONCE = 1000
 MOST_TRIES = 100
+# At another level a transaction reads what was there before it waited for the lock.
+LOCKING_LEVELS = ("read committed", "read uncommitted")
+OUT_OF_MEMORY = "53200"
 
 
-def write(given: object, table: Table, entries: Sequence[Entry]) -> list[Entry]:
+def write(
+    given: object, tables: OutboxTables, entries: Sequence[Entry], *, keeps: bool = False
+) -> list[Entry]:
     """
     Write entries in a caller's transaction; return them with the database's numbers, in the same order.
 
-    Raises:
-        OutboxTransactionError: what was given has no transaction to join; nothing was written.
-    """
-    joined = join(given, table)
-    if isinstance(joined, Bridge):
-        rows = [row for insert in _inserts(table, entries) for row in joined.execute(insert)]
-        return _numbered(entries, rows)
-    if not entries:
-        return []
-    insert = table.insert().returning(table.c.position, sort_by_parameter_order=True)
-    positions = joined.execute(insert, [row_of(entry) for entry in entries]).scalars()
-    return [replace(entry, position=one) for entry, one in zip(entries, positions, strict=True)]
-
-
-def write_one(given: object, table: Table, entry: Entry, keeps: bool) -> Entry:  # noqa: FBT001 - as prepared
-    """
-    Write one entry, which may have a unique key; return it, or the waiting one that is kept.
+    Args:
+        given: the transaction, a session, a connection or a bridge.
+        tables: of the outbox.
+        entries: the entries.
+        keeps: whether an entry that waits with a unique key of these is returned in place of a new one.
 
     Raises:
         OutboxTransactionError: what was given has no transaction to join; nothing was written.
-        DuplicateEntryError: an entry with this key waits; nothing was written.
+        DuplicateEntryError: an entry with a key waits.
     """
-    if entry.unique_key is None:
-        return write(given, table, [entry])[0]
-    joined = join(given, table)
-    steps = _unless_waiting(joined.dialect.name, table, entry)
-    rows = None
-    while True:
-        try:
-            rows = list(joined.execute(steps.send(rows)))
-        except StopIteration as done:
-            return _kept(table, entry, done.value, keeps=keeps)
+    joined = join(given, tables.entries)
+    written: list[Entry] = _run(joined, _writes(joined, tables, entries, keeps=keeps))
+    return written
 
 
-async def write_one_async(given: object, table: Table, entry: Entry, keeps: bool) -> Entry:  # noqa: FBT001
-    """Write one entry as `write_one` does, in an asynchronous transaction."""
-    joined = join_async(given)
-    if not isinstance(joined, Bridge):
-        return await joined.run_sync(lambda inner: write_one(inner, table, entry, keeps))
-    if entry.unique_key is None:
-        return (await write_async(joined, table, [entry]))[0]
-    steps = _unless_waiting(joined.dialect.name, table, entry)
-    rows = None
-    while True:
-        try:
-            rows = list(await joined.execute(steps.send(rows)))
-        except StopIteration as done:
-            return _kept(table, entry, done.value, keeps=keeps)
-
-
-async def write_async(given: object, table: Table, entries: Sequence[Entry]) -> list[Entry]:
+async def write_async(
+    given: object, tables: OutboxTables, entries: Sequence[Entry], *, keeps: bool = False
+) -> list[Entry]:
     """Write entries as `write` does, in an asynchronous transaction."""
     joined = join_async(given)
-    if isinstance(joined, Bridge):
-        rows = [row for insert in _inserts(table, entries) for row in await joined.execute(insert)]
-        return _numbered(entries, rows)
-    return await joined.run_sync(lambda inner: write(inner, table, entries))
+    if not isinstance(joined, Bridge):
+        return await joined.run_sync(lambda inner: write(inner, tables, entries, keeps=keeps))
+    written: list[Entry] = await _run_async(joined, _writes(joined, tables, entries, keeps=keeps))
+    return written
 
 
-def lock_groups(given: object, table: Table, groups: Sequence[str]) -> None:
+def lock_groups(given: object, tables: OutboxTables, groups: Sequence[str]) -> None:
     """
     Let the caller's transaction wait for others that have locked one of the groups, until it ends.
 
     Raises:
-        OutboxTransactionError: what was given has no transaction to join.
+        OutboxTransactionError: what was given has no transaction to join, or one that would not see what it waited for.
     """
-    joined = join(given, table)
-    for statement in _locks(joined, table, groups):
-        joined.execute(statement)
+    joined = join(given, tables.entries)
+    with _out_of_locks(groups):
+        _run(joined, _locks(joined, tables, groups))
 
 
-async def lock_groups_async(given: object, table: Table, groups: Sequence[str]) -> None:
+async def lock_groups_async(given: object, tables: OutboxTables, groups: Sequence[str]) -> None:
     """Lock groups as `lock_groups` does, in an asynchronous transaction."""
     joined = join_async(given)
     if not isinstance(joined, Bridge):
-        await joined.run_sync(lambda inner: lock_groups(inner, table, groups))
+        await joined.run_sync(lambda inner: lock_groups(inner, tables, groups))
         return
-    for statement in _locks(joined, table, groups):
-        await joined.execute(statement)
+    with _out_of_locks(groups):
+        await _run_async(joined, _locks(joined, tables, groups))
 
 
-def _inserts(table: Table, entries: Sequence[Entry]) -> Iterator[ReturningInsert[Any]]:
-    for start in range(0, len(entries), WRITTEN_AT_ONCE):
-        some = entries[start : start + WRITTEN_AT_ONCE]
-        yield table.insert().values([row_of(entry) for entry in some]).returning(*_returned(table))
+def _run(joined: Connection | Bridge, steps: Steps) -> Any:
+    """Execute the statements that a generator gives, and send it their rows; return its result."""
+    rows: Any = None
+    while True:
+        try:
+            statement, *parameters = steps.send(rows)
+        except StopIteration as done:
+            return done.value
+        result = joined.execute(statement, *parameters)
+        rows = result.all() if isinstance(result, sa.CursorResult) and result.returns_rows else result
 
 
-def _unless_waiting(dialect: str, table: Table, entry: Entry) -> Generator[Any, Any, tuple[Any, bool]]:
+async def _run_async(joined: Bridge, steps: Steps) -> Any:
+    rows: Any = None
+    while True:
+        try:
+            statement, *parameters = steps.send(rows)
+        except StopIteration as done:
+            return done.value
+        rows = await joined.execute(statement, *parameters)
+
+
+def _writes(
+    joined: Connection | Bridge, tables: OutboxTables, entries: Sequence[Entry], *, keeps: bool
+) -> Steps:
+    """Give the statements that write entries."""
+    plain_entries = [entry for entry in entries if entry.unique_key is None]
+    if len(plain_entries) == len(entries) > 1:
+        return (yield from _write_many(joined, tables, entries))
+    written: list[Entry] = []
+    for entry in entries:
+        one = yield from _write_one(joined, tables, entry, keeps=keeps)
+        written.append(one)
+    return written
+
+
+def _write_many(joined: Connection | Bridge, tables: OutboxTables, entries: Sequence[Entry]) -> Steps:
+    table = tables.entries
+    chains = {entry.chain for entry in entries if entry.chain is not None and not entry.is_scheduled}
+    waiting: set[str] = set()
+    if chains:
+        given = Given(joined.dialect, "chains", {"chain": sa.Text()})
+        has_entries = sa.exists().where(table.c.chain == given.table.c.chain)
+        found = yield (
+            sa.select(given.table.c.chain).where(has_entries),
+            given.parameters([(one,) for one in chains]),
+        )
+        waiting = {as_text(row[0]) for row in found}
+    seen: set[str | None] = {*waiting}
+    rows = []
+    for entry in entries:
+        is_in_group = entry.chain is not None and not entry.is_scheduled
+        rows.append(row_of(entry, is_parked=is_in_group and entry.chain in seen))
+        if is_in_group:
+            seen.add(entry.chain)
+    numbers: list[int] = []
+    if isinstance(joined, Bridge):
+        for start in range(0, len(rows), WRITTEN_AT_ONCE):
+            insert = table.insert().values(rows[start : start + WRITTEN_AT_ONCE])
+            found = yield (insert.returning(table.c.position, table.c.id, table.c.kind, table.c.source),)
+            by_identity = {tuple(map(as_text, identity)): position for position, *identity in found}
+            some = entries[start : start + WRITTEN_AT_ONCE]
+            numbers += [by_identity[entry.id, entry.kind, entry.source] for entry in some]
+    else:
+        found = yield table.insert().returning(table.c.position, sort_by_parameter_order=True), rows
+        numbers = [row[0] for row in found]
+    yield from _list_groups(tables, waiting)
+    return [replace(entry, position=number) for entry, number in zip(entries, numbers, strict=True)]
+
+
+def _write_one(joined: Connection | Bridge, tables: OutboxTables, entry: Entry, *, keeps: bool) -> Steps:
     """
-    Give statements that insert an entry, unless one with its unique key waits, and take their rows.
+    Give the statements that write an entry, unless one with its unique key waits.
 
     The waiting one stays locked until the caller's transaction ends, so no relay sends it before: its message is
     handled after what the caller commits. In SQLite the insert has locked the database.
-
-    Returns:
-        The row of either, and whether it was inserted.
     """
+    table, other = tables.entries, tables.entries.alias("other")
+    is_in_group = entry.chain is not None and not entry.is_scheduled
+    is_parked: Any = sa.exists().where(other.c.chain == entry.chain) if is_in_group else False
+    row = row_of(entry, is_parked=is_parked)
+    if entry.unique_key is None:
+        ((position, parked),) = yield (
+            table.insert().values(row).returning(table.c.position, table.c.is_parked),
+        )
+        yield from _list_groups(tables, {entry.chain} if parked else ())
+        return replace(entry, position=position)
     key = table.c.waiting_key
-    insert: Any = (sqlite if dialect == "sqlite" else postgresql).insert(table).values(row_of(entry))
+    insert: Any = (sqlite if joined.dialect.name == "sqlite" else postgresql).insert(table).values(row)
     new = insert.on_conflict_do_nothing(index_elements=[key], index_where=key.is_not(None))
     # The weakest lock: a relay's claim passes over the row, and nothing else waits for it.
     waiting = sa.select(table).where(key == entry.unique_key).with_for_update(read=True, key_share=True)
     for _ in range(MOST_TRIES):
-        if rows := (yield new.returning(*table.c)):
-            return rows[0], True
-        if rows := (yield waiting):
-            return rows[0], False
+        if rows := (yield (new.returning(table.c.position, table.c.is_parked),)):
+            yield from _list_groups(tables, {entry.chain} if rows[0][1] else ())
+            return replace(entry, position=rows[0][0])
+        if rows := (yield (waiting,)):
+            found = entry_of(dict(zip(table.c.keys(), rows[0], strict=True)))
+            if not keeps:
+                raise DuplicateEntryError(key=entry.unique_key, waiting=found.id)
+            return found
         # A relay has claimed it between the two.
     raise OutboxTransactionError(f"the unique key {entry.unique_key!r} is taken and released again and again")
 
 
-def _kept(table: Table, entry: Entry, found_row: tuple[Any, bool], *, keeps: bool) -> Entry:
-    """Return the entry of the row that was inserted, or that waited already."""
-    row, is_own = found_row
-    found = entry_of(dict(zip(table.c.keys(), row, strict=True)))
-    if not is_own and not keeps:
-        raise DuplicateEntryError(key=entry.unique_key or "", waiting=found.id)
-    return found
+def _list_groups(tables: OutboxTables, chains: Collection[str | None]) -> Steps:
+    """
+    List groups whose entries of this transaction are parked.
+
+    The relay that ends the entry before them may not see them; the next claim looks at these groups.
+    """
+    if chains:
+        rows = [{"chain": chain} for chain in sorted(map(str, chains))]
+        yield (tables.groups.insert().values(rows).returning(tables.groups.c.number),)
 
 
-def _numbered(entries: Sequence[Entry], rows: Sequence[Any]) -> list[Entry]:
-    positions = {tuple(map(as_text, identity)): position for position, *identity in rows}
-    return [replace(entry, position=positions[entry.id, entry.kind, entry.source]) for entry in entries]
-
-
-def _returned(table: Table) -> tuple[Column[Any], ...]:
-    column = table.c
-    return column.position, column.id, column.kind, column.source
-
-
-def _locks(
-    joined: Connection | Bridge, table: Table, groups: Sequence[str]
-) -> Iterator[Update | Select[Any]]:
+def _locks(joined: Connection | Bridge, tables: OutboxTables, groups: Sequence[str]) -> Steps:
+    table = tables.entries
     if joined.dialect.name == "sqlite":
         # A database has one lock for all writers; this takes it and changes nothing.
-        yield table.update().values(position=table.c.position).where(sa.false())
+        yield (
+            table.update().values(position=table.c.position).where(sa.false()).returning(table.c.position),
+        )
         return
+    level = sa.func.current_setting("transaction_isolation")
+    given = Given(joined.dialect, "locks", {"key": sa.BigInteger()})
     # In one order, so that two transactions never wait for each other.
-    for key in sorted({_key_of(table, group) for group in groups}):
-        # The lock of a transaction ends after its commit can be seen, and with a pooler it stays with its server.
-        yield sa.select(sa.func.pg_advisory_xact_lock(sa.cast(key, sa.BigInteger)))
+    ordered = sa.select(given.table.c.key).order_by(given.table.c.key).subquery("ordered")
+    # The lock of a transaction ends after its commit can be seen, and with a pooler it stays with its server.
+    lock = sa.cast(sa.func.pg_advisory_xact_lock(ordered.c.key), sa.Text)
+    sees_what_it_waits_for = sa.or_(*(level == one for one in LOCKING_LEVELS))
+    keys = {_key_of(tables, group) for group in groups}
+    found = yield (
+        sa.select(level, sa.case((sees_what_it_waits_for, lock))),
+        given.parameters((key,) for key in keys),
+    )
+    shown = as_text(found[0][0]) if found else LOCKING_LEVELS[0]
+    if shown not in LOCKING_LEVELS:
+        raise OutboxTransactionError(
+            f"the transaction is {shown.upper()}: it reads what was there before it waited for the group; "
+            f"use READ COMMITTED, or take a lock of your session (pg_advisory_lock) before the transaction begins"
+        )
 
 
-def _key_of(table: Table, group: str) -> int:
+@contextmanager
+def _out_of_locks(groups: Sequence[str]) -> Iterator[None]:
+    """Explain the error of a server that has no room for the locks of so many groups."""
+    try:
+        yield
+    except Exception as error:
+        if sqlstate(getattr(error, "orig", None) or error) != OUT_OF_MEMORY:
+            raise
+        problem = f"the server has no room for the locks of {len(groups):,} groups"
+        remedy = "lock fewer in a transaction, or raise max_locks_per_transaction"
+        raise OutboxTransactionError(f"{problem}; {remedy}") from error
+
+
+def _key_of(tables: OutboxTables, group: str) -> int:
     """Return the 64 bits of an advisory lock; groups that share them by chance wait for each other, no more."""
-    digest = hashlib.sha256(f"{table.fullname}\0{plain(group)}".encode()).digest()
+    digest = hashlib.sha256(f"{tables.entries.fullname}\0{plain(group)}".encode()).digest()
     return int.from_bytes(digest[:8], "big", signed=True)
