@@ -2,7 +2,8 @@
 The outbox: the cost of a claim at any backlog, and the speed of a relay: `python -m benchmarks.outbox`.
 
 Costs are counted: read units in DynamoDB, rows and buffers in PostgreSQL, each at a long backlog over a short one. The
-relay takes turns with a plain loop over the same server, with and without groups, while a send takes no time and 10 ms.
+relay takes turns with a plain loop over the same server, with and without groups, while a send takes no time and 10 ms;
+writers of entries take turns with writers of bare rows.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import boto3
 import sqlalchemy as sa
 from moto import mock_aws
 from moto.dynamodb.models import dynamodb_backends
+from sqlalchemy.dialects import postgresql
 
 from benchmarks.figures import Row, least, most, show
 from lanes.config import LanesConfig
@@ -33,7 +35,8 @@ from lanes.outbox.dynamodb.item import item_bytes, item_of
 from lanes.outbox.dynamodb.store import DynamoDBOutboxStore
 from lanes.outbox.dynamodb.table import create_table
 from lanes.outbox.relay import Relay
-from lanes.outbox.rules import lane_shares
+from lanes.outbox.rules import lane_shares, refused
+from lanes.outbox.sql.bridges import Bridge
 from lanes.outbox.sql.schema import OutboxTables
 from lanes.outbox.sql.store import SqlOutboxStore
 from lanes.outbox.sql.writing import write as write_entries
@@ -57,6 +60,9 @@ CLAIM_GOALS = {"read_units_per_claim": 1.05, "rows_per_claim": 1.05, "buffers_pe
 
 RATE_GOALS = {0.0: 0.6, 0.01: 0.8}
 """The relay's rate over the plain loop's, by the seconds of a send."""
+
+WRITERS, COMMIT_GOAL = (1, 8, 32), 1.15
+"""Clients that write, and how many times more bare rows they may commit than entries."""
 
 P50_GOAL, LONGEST_GOAL = 0.15, 0.4
 """Seconds from a commit to the send of an idle relay."""
@@ -159,11 +165,14 @@ class explained:  # noqa: N801 - a context manager, used like a function
 
     def _explain(self, _connection: Any, cursor: Any, statement: str, parameters: Any, *_rest: Any) -> None:
         if self._table in statement:
-            # In its place, and undone: after the claim the table would be another.
-            cursor.execute("SAVEPOINT explained")
+            # In its place, and undone: after the claim the table would be another. A look is no transaction.
+            is_change = not statement.startswith("SELECT")
+            if is_change:
+                cursor.execute("SAVEPOINT explained")
             cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}", parameters)
             (found,) = cursor.fetchone()
-            cursor.execute("ROLLBACK TO SAVEPOINT explained")
+            if is_change:
+                cursor.execute("ROLLBACK TO SAVEPOINT explained")
             self._plans.append((json.loads(found) if isinstance(found, str) else found)[0]["Plan"])
 
 
@@ -333,9 +342,111 @@ def commit_to_send(url: str, count: int) -> Row:
     }
 
 
-def measure(sizes: Sequence[int], published: int, commits: int) -> Iterator[Row]:
-    """Yield the rows of claims, rates and latency."""
+def commits_beside_bare_rows(server: PostgresServer, clients: int, seconds: int) -> Row:
+    """Commits a second of a business row and a bare row, over those of the row and an entry; in turn."""
+    engine, table = sa.create_engine(server.url), f"writers_{clients}"
+    store = new_store(server.url, f"{table}_outbox")
+    with engine.begin() as connection:
+        for name in ("orders", "bare"):
+            connection.exec_driver_sql(
+                f"CREATE TABLE {table}_{name} (id bigserial PRIMARY KEY, body text NOT NULL)"
+            )
+    order, bare_row = (
+        str(sa.insert(sa.table(f"{table}_{name}", sa.column("body"))).values(body=sa.text(f"'{'x' * 300}'")))
+        + ";\n"
+        for name in ("orders", "bare")
+    )
+    bare, entry = (f"BEGIN;\n{order}{other}COMMIT;\n" for other in (bare_row, _insert_of_entry(store)))
+    ratios = []
+    for _ in range(3):
+        ours = server.pgbench(entry, clients=clients, seconds=seconds)
+        ratios.append(server.pgbench(bare, clients=clients, seconds=seconds) / ours)
+    store.engine.dispose()
+    engine.dispose()
+    return {
+        "case": f"commits of {clients} writers, bare rows over entries",
+        "a second": round(ours),
+        "ratio": most(statistics.median(ratios), COMMIT_GOAL),
+    }
+
+
+def _insert_of_entry(store: SqlOutboxStore) -> str:
+    """Return the statement of `SqlOutbox.add` for pgbench, with an id and a group of each transaction's own."""
+    said: list[tuple[str, dict[str, Any]]] = []
+
+    def keep(statement: str, parameters: dict[str, Any]) -> list[tuple[int, bool]]:
+        said.append((statement, parameters))
+        return [(1, False)]
+
+    dialect = postgresql.dialect(paramstyle="named")  # type: ignore[no-untyped-call]
+    bridge = Bridge(name="pgbench", dialect=dialect, run=keep, problem=str)
+    SqlOutbox(tables=store.tables).add(bridge, "order.placed", {"number": 7}, group="g", id="i")
+    ((statement, parameters),) = said
+    own = {"i": "md5(random()::text)", "g": "'g' || :client_id", "MEDIUM#g": "'MEDIUM#g' || :client_id"}
+    # The longest names first: one may begin another.
+    for name in sorted(parameters, key=len, reverse=True):
+        value = parameters[name]
+        literal = own.get(value) if isinstance(value, str) else None
+        if literal is None:
+            literal = (
+                "NULL"
+                if value is None
+                else str(sa.literal(value).compile(dialect=dialect, compile_kwargs={"literal_binds": True}))
+            )
+        statement = statement.replace(f":{name}", literal)
+    return " ".join(statement.split()) + ";\n"
+
+
+def claim_beside_failing_group(url: str, sizes: Sequence[int]) -> Row:
+    """Buffers of a claim while the first entry of a group fails, at a short and at a long group."""
+    buffers = []
+    for size in sizes:
+        store = new_store(url, f"failing_{size}")
+        outbox = SqlOutbox(config=CONFIG)
+        write(store, [outbox.prepare("order.placed", None, group="big") for _ in range(size)])
+        shares = lane_shares(CONFIG)
+        claim = store.claim(shares, owner="bench", now=NOW, locked_until=LOCKED_UNTIL, limit=1)
+        failed = refused(claim.entries[0], CONFIG.outbox, now=NOW, reason="no", chance=0.5)
+        store.settle([failed], owner="bench", now=NOW)
+        write(store, everyday(CLAIM))
+        with explained(store) as plans:
+            found = store.claim(shares, owner="bench", now=NOW, locked_until=LOCKED_UNTIL, limit=CLAIM)
+        if len(found.entries) != CLAIM:
+            raise RuntimeError("the claim found other entries than those beside the group")
+        buffers.append(sum(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] for plan in plans))
+        store.engine.dispose()
+    return {
+        "case": "PostgreSQL: buffers of a claim beside a failing group",
+        f"at {sizes[0]}": buffers[0],
+        f"at {sizes[-1]}": buffers[-1],
+        "ratio": most(buffers[-1] / buffers[0], CLAIM_GOALS["buffers_per_claim"]),
+    }
+
+
+def idle_poll(url: str) -> Row:
+    """Statements and buffers of a poll that finds nothing."""
+    store = new_store(url, "idle")
+    write(store, [])
+    shares = lane_shares(CONFIG)
+    with explained(store) as plans:
+        store.claim(shares, owner="bench", now=NOW, locked_until=LOCKED_UNTIL, limit=BATCH)
+    buffers = sum(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] for plan in plans)
+    store.engine.dispose()
+    return {
+        "case": "PostgreSQL: an idle poll",
+        "statements": most(len(plans), 1),
+        "buffers": most(buffers, 5),
+    }
+
+
+def measure(sizes: Sequence[int], published: int, commits: int, seconds: int) -> Iterator[Row]:
+    """Yield the rows of claims, rates, commits and latency."""
+    with PostgresServer(is_durable=True) as server:
+        for clients in WRITERS:
+            yield commits_beside_bare_rows(server, clients, seconds)
     with PostgresServer() as server:
+        yield idle_poll(server.url)
+        yield claim_beside_failing_group(server.url, sizes)
         costs = {"DynamoDB": dynamodb_costs(sizes), "PostgreSQL": postgresql_costs(server.url, sizes)}
         for store, cost in costs.items():
             for what, goal in CLAIM_GOALS.items():
@@ -348,9 +459,9 @@ def measure(sizes: Sequence[int], published: int, commits: int) -> Iterator[Row]
                     f"at {sizes[-1]}": many,
                     "ratio": most(many / few, goal),
                 }
-        for seconds in RATE_GOALS:
+        for taken in RATE_GOALS:
             for groups in (0, MANY_GROUPS):
-                yield rates(server.url, published, seconds=seconds, groups=groups)
+                yield rates(server.url, published, seconds=taken, groups=groups)
         yield commit_to_send(server.url, commits)
 
 
@@ -362,7 +473,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print the JSON line only")
     parser.add_argument("--quick", action="store_true", help="small sizes, to check that it runs")
     options = parser.parse_args()
-    rows = measure(SIZES[:2], 200, 3) if options.quick else measure(SIZES, 2_000, COMMITS)
+    rows = measure(SIZES[:2], 200, 3, 1) if options.quick else measure(SIZES, 2_000, COMMITS, 5)
     show("outbox", list(rows), only_json=options.json)
 
 

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from lanes.outbox.sql import store as sql_store
 from lanes.outbox.sql import writing
-from lanes.outbox.sql.store import SqlOutboxStore
+from lanes.outbox.sql.store import NO_POSITION, SqlOutboxStore
 from tests.support.outbox import DynamoDBSubject
 from tests.support.relay_search import LOCK, DynamoDBRelays, PostgresRelays, World, check
 
@@ -82,12 +82,7 @@ def out_of_order(monkeypatch):
     """Let every entry be a candidate, whatever is before it in its group."""
     row_of = writing.row_of
     monkeypatch.setattr(writing, "row_of", lambda entry, **_: row_of(entry))
-    monkeypatch.setattr(sql_store.sa, "exists", _Nothing)
-
-
-class _Nothing:
-    def where(self, *_conditions):
-        return sa.false()
+    monkeypatch.setattr(sql_store, "first_of", lambda _table, _chain: sa.literal(NO_POSITION))
 
 
 def test_the_search_without_faults_notices_a_broken_store(postgresql, monkeypatch):

@@ -22,10 +22,14 @@ def pages_of(subject):
 
     def explain(_connection, cursor, statement, parameters, *_rest):
         if subject.tables.entries.name in statement:
-            cursor.execute("SAVEPOINT explained")
+            # A read is no transaction.
+            is_change = not statement.startswith("SELECT")
+            if is_change:
+                cursor.execute("SAVEPOINT explained")
             cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}", parameters)
             (explained,) = cursor.fetchone()
-            cursor.execute("ROLLBACK TO SAVEPOINT explained")
+            if is_change:
+                cursor.execute("ROLLBACK TO SAVEPOINT explained")
             plan = (json.loads(explained) if isinstance(explained, str) else explained)[0]["Plan"]
             pages.append(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
 

@@ -26,10 +26,12 @@ class PostgresServer:
     """
     PostgreSQL on a free loopback port while the context lasts.
 
-    Its own process group and nothing of this machine's PostgreSQL; durable writes are off, since nothing outlives it.
+    Its own process group and nothing of this machine's PostgreSQL. Nothing outlives it, so commits wait for the disk
+    only where that is measured (`is_durable`).
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_durable: bool = False) -> None:
+        self._is_durable = is_durable
         self._folder = Path(tempfile.mkdtemp(prefix="lanes-postgres-"))
         self._data = self._folder / "data"
         self._user: dict[str, Any] = {}
@@ -61,14 +63,15 @@ class PostgresServer:
         self._run(
             "initdb", "-D", str(self._data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale"
         )
+        durable = "on" if self._is_durable else "off"
         settings = {
             "port": self.port,
             "listen_addresses": "127.0.0.1",
             "unix_socket_directories": "",
-            "fsync": "off",
+            "fsync": durable,
             "max_prepared_transactions": 2,
-            "synchronous_commit": "off",
-            "full_page_writes": "off",
+            "synchronous_commit": durable,
+            "full_page_writes": durable,
             "shared_buffers": "64MB",
         }
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
@@ -119,6 +122,24 @@ class PostgresServer:
             cwd=self._folder,
             **self._user,
         )
+
+    def pgbench(self, script: str, *, clients: int, seconds: int) -> float:
+        """Run a script of pgbench with so many clients; return the transactions a second."""
+        path = self._folder / "script.sql"
+        path.write_text(script)
+        path.chmod(0o644)
+        where = ["-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres", "-n", "-f", str(path)]
+        load = ["-c", str(clients), "-j", str(min(clients, 2)), "-T", str(seconds), "postgres"]
+        done = subprocess.run(
+            [str(self._bin / "pgbench"), *where, *load],
+            check=True,
+            capture_output=True,
+            text=True,
+            cwd=self._folder,
+            **self._user,
+        )
+        line = next(one for one in done.stdout.splitlines() if one.startswith("tps = "))
+        return float(line.split()[2])
 
     def _drain(self) -> None:
         with contextlib.suppress(ValueError):

@@ -138,7 +138,7 @@ def _entries(name: str, metadata: sa.MetaData, schema: str | None) -> sa.Table:
     conditions = {
         "ready": ((column.priority.desc(), column.position), column.is_ready),
         "timers": ((column.due_at,), column.due_at.is_not(None)),
-        "chains": ((column.chain, column.position), column.chain.is_not(None)),
+        "chains": ((column.chain, place_of(table)), column.chain.is_not(None)),
         "unpublished": ((column.position,), column.published_at.is_(None)),
         "expiry": ((column.expires_at,), column.expires_at.is_not(None)),
     }
@@ -163,6 +163,22 @@ def _numbers(name: str) -> sa.Column[Any]:
     # SQLite numbers the column that it calls INTEGER PRIMARY KEY alone.
     kind = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
     return sa.Column(name, kind, sa.Identity(), primary_key=True)
+
+
+def place_of(table: sa.FromClause) -> sa.ColumnElement[int]:
+    """
+    Return the position of an entry as the index of chains has it.
+
+    Where most entries are of one chain, PostgreSQL would look for those of another one in the order of the primary key,
+    and read all of them.
+    """
+    return table.c.position + sa.literal_column("0", sa.BigInteger)
+
+
+def first_of(table: sa.Table, chain: Any) -> sa.ScalarSelect[Any]:
+    """Select the position of the first unfinished entry of a chain."""
+    other = table.alias("first_of_chain")
+    return sa.select(sa.func.min(place_of(other))).where(other.c.chain == chain).scalar_subquery()
 
 
 def row_of(entry: Entry, *, is_parked: Any = False) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from lanes.outbox.entry import FINISHED, WAITING, EntryState
 from lanes.outbox.rules import joined
 from lanes.outbox.sql.database import at_read_committed, leaving_bad_server, open_engine, sql_errors
 from lanes.outbox.sql.given import Given
-from lanes.outbox.sql.schema import TABLE, OutboxTables, as_text, entry_of
+from lanes.outbox.sql.schema import TABLE, OutboxTables, as_text, entry_of, first_of, place_of
 from lanes.outbox.store import Claim, OutboxStatus
 
 if TYPE_CHECKING:
@@ -171,10 +171,9 @@ class SqlOutboxStore:
         A candidate may be behind an earlier entry of its group: of two transactions that overlapped, or one that has
         joined it since. It is parked in place of being claimed.
         """
-        table, earlier = self._table, self._table.alias("earlier")
-        is_behind = sa.and_(earlier.c.chain == table.c.chain, earlier.c.position < table.c.position)
-        first = sa.select(table.c.position, sa.exists().where(is_behind).label("is_blocked"))
-        first = first.where(table.c.is_ready)
+        table = self._table
+        is_behind = sa.func.coalesce(first_of(table, table.c.chain) < table.c.position, sa.false())
+        first = sa.select(table.c.position, is_behind.label("is_blocked")).where(table.c.is_ready)
         if lowest is not None:
             first = first.where(table.c.priority >= lowest)
         if highest is not None:
@@ -261,17 +260,17 @@ class SqlOutboxStore:
         """Select so many unfinished entries of each chain after a position, by position."""
         given, column = self._in_chains.table, self._table.c
         later = self._table.alias("later")
-        is_later = sa.and_(later.c.chain == given.c.chain, later.c.position > given.c.position)
-        last = sa.select(later.c.position).where(is_later).order_by(later.c.position).limit(1)
+        place = place_of(later)
+        is_later = sa.and_(later.c.chain == given.c.chain, place > given.c.position)
+        last = sa.select(place).where(is_later).order_by(place).limit(1)
         last = last.offset(sa.bindparam("others"))
         ends = sa.select(
             given.c.chain,
             given.c.position,
             sa.func.coalesce(last.scalar_subquery(), NO_POSITION).label("last"),
         ).cte("ends")
-        within = sa.and_(
-            column.chain == ends.c.chain, column.position > ends.c.position, column.position <= ends.c.last
-        )
+        place = place_of(self._table)
+        within = sa.and_(column.chain == ends.c.chain, place > ends.c.position, place <= ends.c.last)
         found = sa.select(column.position, column.chain, column.priority, column.is_parked)
         return found.select_from(ends).join(self._table, within).order_by(column.position)
 
@@ -384,10 +383,7 @@ class SqlOutboxStore:
     def _heads(self) -> Select[Any]:
         """Select the first unfinished entry of each chain."""
         column, given = self._table.c, self._chains.table
-        other = self._table.alias("other")
-        first = (
-            sa.select(sa.func.min(other.c.position)).where(other.c.chain == given.c.chain).scalar_subquery()
-        )
+        first = first_of(self._table, given.c.chain)
         found = sa.select(column.position, column.chain, column.is_parked, column.state)
         return found.where(column.position.in_(sa.select(first).select_from(given)))
 

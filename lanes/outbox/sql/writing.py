@@ -15,7 +15,7 @@ from lanes.message import plain
 from lanes.outbox.sql.bridges import Bridge
 from lanes.outbox.sql.database import sqlstate
 from lanes.outbox.sql.given import Given
-from lanes.outbox.sql.schema import as_text, entry_of, row_of
+from lanes.outbox.sql.schema import as_text, entry_of, first_of, row_of
 from lanes.outbox.sql.transaction import join, join_async
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def _write_many(joined: Connection | Bridge, tables: OutboxTables, entries: Sequ
     waiting: set[str] = set()
     if chains:
         given = Given(joined.dialect, "chains", {"chain": sa.Text()})
-        has_entries = sa.exists().where(table.c.chain == given.table.c.chain)
+        has_entries = first_of(table, given.table.c.chain).is_not(None)
         found = yield (
             sa.select(given.table.c.chain).where(has_entries),
             given.parameters([(one,) for one in chains]),
@@ -167,9 +167,9 @@ def _write_one(joined: Connection | Bridge, tables: OutboxTables, entry: Entry, 
     The waiting one stays locked until the caller's transaction ends, so no relay sends it before: its message is
     handled after what the caller commits. In SQLite the insert has locked the database.
     """
-    table, other = tables.entries, tables.entries.alias("other")
+    table = tables.entries
     is_in_group = entry.chain is not None and not entry.is_scheduled
-    is_parked: Any = sa.exists().where(other.c.chain == entry.chain) if is_in_group else False
+    is_parked: Any = first_of(table, entry.chain).is_not(None) if is_in_group else False
     row = row_of(entry, is_parked=is_parked)
     if entry.unique_key is None:
         ((position, parked),) = yield (
