@@ -62,7 +62,7 @@ def test_setup_prints_plain_ddl_for_a_migration(verbs):
     """Tables and partial indexes, and nothing is made twice."""
     printed = verbs("setup", "--print").stdout
 
-    assert printed.count("CREATE TABLE IF NOT EXISTS") == 2
+    assert printed.count("CREATE TABLE IF NOT EXISTS") == 3
     assert "ON lanes_outbox (priority DESC, position) WHERE is_ready = 1;" in printed
     assert verbs("setup").returncode == 0
 

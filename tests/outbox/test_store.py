@@ -1,5 +1,6 @@
 """Reading entries and counting them, on every store."""
 
+import re
 import sqlite3
 from collections import Counter
 from contextlib import closing, contextmanager
@@ -65,6 +66,10 @@ def test_many_entries_of_a_database_are_read_in_pages(sqlite_subject, clock):
     assert found == [f"p{number:04}" for number in range(2 * PAGE)]
 
 
+# SQLite's words for an index, and for a row without a table.
+OF_NO_TABLE = re.compile("INDEX|CONSTANT ROW")
+
+
 def test_a_relay_searches_a_database_by_its_indexes(sqlite_subject, clock):
     """So a claim costs the same at any backlog, as far as SQLite says how it reads the table."""
     bench = Bench(sqlite_subject, clock)
@@ -82,7 +87,7 @@ def test_a_relay_searches_a_database_by_its_indexes(sqlite_subject, clock):
             for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
         ]
     assert len(asked) > 6
-    assert [plan for plan in plans if plan.startswith("SCAN") and "INDEX" not in plan] == []
+    assert [plan for plan in plans if plan.startswith("SCAN") and not OF_NO_TABLE.search(plan)] == []
 
 
 @pytest.mark.parametrize("store", ["sqlite", "postgresql"])

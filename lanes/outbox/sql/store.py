@@ -31,7 +31,7 @@ from lanes.outbox.store import Claim, OutboxStatus
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from sqlalchemy import Connection, Engine, Select, Update
+    from sqlalchemy import Connection, Engine, Insert, Select, Update
 
     from lanes.outbox.entry import Entry
     from lanes.outbox.rules import LaneShare, Mark
@@ -51,6 +51,7 @@ MARKED = {
     "due_at": sa.Double(), "expires_at": sa.Double(), "sequence_number": sa.Text(), "is_ready": sa.Boolean(),
     "is_parked": sa.Boolean(), "leaves": sa.Boolean(),
 }  # fmt: skip
+NOW = "<now>"
 WAIT_FOR_DISK = "SET LOCAL synchronous_commit TO DEFAULT"
 IN_CHAIN = {"chain": sa.Text(), "position": sa.BigInteger()}
 
@@ -114,25 +115,15 @@ class SqlOutboxStore:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """Open a connection that reads; in PostgreSQL each statement is a transaction of its own."""
-        with sql_errors(), self.engine.connect() as connection, leaving_bad_server(connection):
-            # Not SQLAlchemy's option, which takes three statements to end.
-            own: Any = connection.connection.driver_connection
-            is_open = connection.dialect.name == "postgresql" and not own.autocommit
-            if is_open:
-                own.autocommit = True
-            try:
-                yield connection
-            finally:
-                if is_open:
-                    own.autocommit = False
+        """Open a connection that reads."""
+        with sql_errors(), self.engine.connect() as connection:
+            yield connection
 
     def claim(
         self, shares: Sequence[LaneShare], *, owner: str, now: float, locked_until: float, limit: int
     ) -> Claim:
         """Lock the next entries; a poll of an outbox without candidates is one statement that reads three indexes."""
-        with self.reading() as connection:
-            is_any_ready, is_any_due, is_any_listed = connection.execute(self._look, {"now": now}).one()
+        is_any_ready, is_any_due, is_any_listed = self._look(now)
         if not (is_any_ready or is_any_due or is_any_listed):
             return Claim()
         lock = {"owner": owner, "now": now, "until": locked_until}
@@ -151,18 +142,34 @@ class SqlOutboxStore:
             missed=is_blocked,
         )
 
+    def _look(self, now: float) -> tuple[bool, bool, bool]:
+        """Return whether there are candidates, due entries, and groups to look at."""
+        with sql_errors(), self.engine.connect() as connection, leaving_bad_server(connection):
+            own: Any = connection.connection.driver_connection
+            # One statement, without others to begin and end a transaction. Not by SQLAlchemy's option, which takes
+            # three to end. Without parameters, as pg8000 prepares others, and behind a pooler the next server may
+            # not know them.
+            is_postgresql = connection.dialect.name == "postgresql"
+            was_autocommit = own.autocommit if is_postgresql else None
+            if is_postgresql:
+                own.autocommit = True
+            try:
+                found = connection.exec_driver_sql(self._looking.replace(NOW, repr(float(now)))).one()
+            finally:
+                if is_postgresql:
+                    own.autocommit = was_autocommit
+        return bool(found[0]), bool(found[1]), bool(found[2])
+
     @functools.cached_property
-    def _look(self) -> Select[bool, bool, bool]:
-        """Select whether there are candidates, due entries, and groups to look at."""
+    def _looking(self) -> str:
         column = self._table.c
         first = sa.select(column.priority).where(column.is_ready).order_by(column.priority.desc()).limit(1)
-        due = sa.select(sa.func.min(column.due_at)).scalar_subquery() <= sa.bindparam(
-            "now", type_=sa.Double()
-        )
+        due = sa.select(sa.func.min(column.due_at)).scalar_subquery() <= sa.literal_column(NOW)
         listed = sa.select(sa.func.min(self.tables.groups.c.number)).scalar_subquery()
-        return sa.select(
+        look = sa.select(
             first.scalar_subquery().is_not(None), sa.func.coalesce(due, sa.false()), listed.is_not(None)
         )
+        return str(look.compile(self.engine, compile_kwargs={"literal_binds": True}))
 
     def claim_statement(self, lowest: int | None, highest: int | None) -> Update:
         """
@@ -396,9 +403,13 @@ class SqlOutboxStore:
 
     def list_groups(self, connection: Connection, chains: Iterable[str]) -> None:
         """List groups for the next claim to look at."""
-        rows = [{"chain": chain} for chain in sorted(chains)]
+        rows = [(chain,) for chain in sorted(chains)]
         if rows:
-            connection.execute(sa.insert(self.tables.groups), rows)
+            connection.execute(self._list, self._chains.parameters(rows))
+
+    @functools.cached_property
+    def _list(self) -> Insert:
+        return sa.insert(self.tables.groups).from_select(["chain"], sa.select(self._chains.table.c.chain))
 
     def settle(self, marks: Sequence[Mark], *, owner: str, now: float) -> frozenset[str]:
         """Write marks on the entries that this owner still holds, and let their groups go on."""
