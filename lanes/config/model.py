@@ -165,11 +165,13 @@ class LanesConfig:
         total = sum(lane.maximum_concurrency for lane in self.lanes)
         slots = self.consumer.reserved_concurrency
         has_mappings = self.consumer.engine is EngineName.MAPPINGS
+        # From there on the mappings share the slots, unless their own settings say otherwise.
+        enough = 2 * len(self.lanes) if slots < 2 * len(self.lanes) else total
         if has_mappings and slots < total:
             notes.append(
                 f"reserved_concurrency is {slots} and the mappings may start {total} invocations at once: "
                 f"Lambda throttles the difference and tries again. This is right if your resource tolerates "
-                f"only {slots} at a time (the minimum of a mapping is 2); otherwise raise it to {total}."
+                f"only {slots} at a time (the minimum of a mapping is 2); otherwise raise it to {enough}."
             )
         if not self.enabled:
             notes.append(

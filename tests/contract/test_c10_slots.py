@@ -109,3 +109,46 @@ def test_receives_that_miss_messages_change_nothing(missed):
     lanes = mixed_load(slots=3, pattern=Pattern.PULL, unknowns=Unknowns(missed_polls=missed))
 
     assert violations(lanes) == []
+
+
+MIXED = Faults(
+    crashes=0.03,
+    slow_calls=0.03,
+    lost_answers=0.03,
+    duplicates=0.05,
+    undeleted=0.05,
+    redeploy_every=7.0,
+)
+
+
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(("count", "slots"), [(2, 5), (3, 10), (4, 9)])
+def test_every_promise_holds_while_mappings_begin_and_cease_to_share_the_slots(count, slots, seed):
+    """To fewer slots, to more, to the other engine and back, with rings and yields of the others left in the queues."""
+    chance = Random(seed)
+    tables = [{"name": f"L{place}", "threshold": 100 - place} for place in range(count - 1)]
+
+    def config(slots, engine="mappings"):
+        consumer = {
+            "reserved_concurrency": slots,
+            "function_timeout": 10,
+            "max_attempts": 4,
+            "engine": engine,
+        }
+        return LanesConfig.from_dict({"consumer": consumer, "lanes": [*tables, {"name": "MAIN"}]})
+
+    unknowns = Unknowns(missed_polls=0.1)
+    lanes = SimulatedLanes(config(slots), faults=MIXED, unknowns=unknowns, seed=seed)
+    assert lanes.config.serves_in_place
+    for _ in range(300):
+        lane, seconds = chance.choice(lanes.config.lanes).name, chance.choice([0.02, 0.1, 0.5, 2.0])
+        fault = chance.choice(["", "", "", "once", "check"])
+        group = f"{lane}{chance.randrange(40)}"
+        send = partial(lanes.send, lane, group=group, seconds=seconds, fault=fault)
+        lanes.scheduler.after(chance.random() * 16, send)
+    for at, changed in ((3, config(2)), (7, config(12)), (10, config(12, "pull")), (13, config(slots))):
+        lanes.scheduler.after(at, partial(lanes.deploy, changed, within=chance.choice([0.0, 5.0])))
+    lanes.run(seconds=16)
+
+    assert lanes.settle(within=20_000)
+    assert violations(lanes) == []
