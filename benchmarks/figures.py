@@ -80,6 +80,34 @@ def _worse(kept: Any, value: Any) -> Any:
     return max(kept, value)
 
 
+def parser_of(benchmark: str, about: str) -> argparse.ArgumentParser:
+    """Return the options that the benchmarks in virtual time share."""
+    parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{benchmark}", description=about)
+    parser.add_argument("--engine", type=names(ENGINES), default=[*ENGINES], help=f"of {', '.join(ENGINES)}")
+    parser.add_argument("--slots", type=numbers, help="numbers of slots: 1,3,10")
+    parser.add_argument("--seed", type=int, default=1, help="the first seed")
+    parser.add_argument("--seeds", type=int, default=1, help="number of seeds")
+    parser.add_argument("--json", action="store_true", help="print the JSON line only")
+    return parser
+
+
+def names(known: Iterable[str]) -> Callable[[str], list[str]]:
+    """Return a reader of some of these names with commas."""
+
+    def read(text: str) -> list[str]:
+        wrong = [one for one in text.split(",") if one not in known]
+        if wrong:
+            raise argparse.ArgumentTypeError(f"{', '.join(wrong)} unknown; there are {', '.join(known)}")
+        return text.split(",")
+
+    return read
+
+
+def numbers(text: str) -> list[int]:
+    """Read numbers with commas."""
+    return [int(one) for one in text.split(",")]
+
+
 def run(
     benchmark: str,
     rows: Callable[[str, int, int], Iterable[Row]],
@@ -89,16 +117,10 @@ def run(
     arguments: list[str] | None = None,
 ) -> None:
     """Print the worst of the seeds, with `rows` of an engine, a number of slots and a seed, equal in columns `by`."""
-    parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{benchmark}", description=about)
-    parser.add_argument("--engine", choices=ENGINES, action="append")
-    parser.add_argument("--slots", type=int, action="append", help="default 1, 3 and 10")
-    parser.add_argument("--seed", type=int, default=1, help="the first seed")
-    parser.add_argument("--seeds", type=int, default=1, help="how many seeds")
-    parser.add_argument("--json", action="store_true", help="print the JSON line only")
-    options = parser.parse_args(arguments)
+    options = parser_of(benchmark, about).parse_args(arguments)
     found = [
         row
-        for engine in options.engine or ENGINES
+        for engine in options.engine
         for slots in options.slots or SLOTS
         for seed in range(options.seed, options.seed + options.seeds)
         for row in rows(engine, slots, seed)

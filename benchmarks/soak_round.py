@@ -8,8 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.hostile import hostile_body
-from benchmarks.soak_crashes import land_late, standstills
-from benchmarks.soak_operator import Operator
+from benchmarks.soak_faults import Operator, land_late, standstills
 from lanes.config import LanesConfig
 from lanes.mapping.undocumented import ThrottleBackoff, Winner
 from lanes.testing.fifo.settings import GroupOrder

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from benchmarks.soak_crashes import land_late
+from benchmarks.soak_faults import land_late
 from lanes.config import LanesConfig
 from lanes.consumer.ledger import Ending
 from lanes.errors import AwsError
