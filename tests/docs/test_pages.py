@@ -15,7 +15,7 @@ TEMPLATE = [*(ROOT / "lanes" / "cli" / "template").rglob("*.py.template")]
 FILE = re.compile(r"[\w.-]+(/[\w.-]+)*\.(py|toml|md|txt|json|in|png|html)|([\w.-]+/)+")
 # Files that runs make, and places in other people's folders.
 MADE = re.compile(
-    r"build/|cdk\.out|\.venv|requirements\.txt$|handler\.py$|report\.json$|^app\.py$|/lanes/|^shop/|^sent/"
+    r"build/|cdk\.out|\.venv|requirements\.txt$|handler\.py$|report\.json$|^app\.py$|/lanes/|^shop/|^(sent|quarantine)/"
 )
 # With or without quotes, options and the path of a checkout.
 INSTALLED = re.compile(r"pip install [^`\n]*?priority-lanes[^`\n]*")
