@@ -201,7 +201,8 @@ class Corridor:
             entry = outcomes.entries[record.message_id]
             outcome = self.settlement.unrecorded(lane, record, entry, outcome.end) or outcome
         outcomes.set(record, outcome)
-        if outcome.is_kept and (outcome.delay or 0) > batch.seconds_left:
+        is_asked_for = outcome.ending is Ending.FAILED or outcome.reason == Reason.EARLY
+        if is_asked_for and (outcome.delay or 0) > batch.seconds_left:
             self._settle_at_once(batch, outcomes, record, outcome)
 
     def _settle_at_once(self, batch: Batch, outcomes: Outcomes, record: RawRecord, outcome: Outcome) -> None:
