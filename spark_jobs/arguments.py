@@ -118,16 +118,6 @@ def _add_following(arguments: argparse.ArgumentParser) -> None:
 def _add_spark(arguments: argparse.ArgumentParser) -> None:
     spark = arguments.add_argument_group("Spark, for a run without spark-submit")
     spark.add_argument("--master", default="local[2]", help="master (default local[2])")
-    spark.add_argument("--packages", metavar="COORDINATES", help="Maven coordinates of jars, with commas")
-    spark.add_argument("--jars", metavar="FILES", help="jars, with commas")
-    spark.add_argument(
-        "--conf",
-        action="append",
-        default=[],
-        type=pair,
-        metavar="NAME=VALUE",
-        help="setting of Spark; repeat it for several",
-    )
 
 
 def pair(text: str) -> str:

@@ -188,9 +188,17 @@ def write_partitions(
     Raises:
         ConfigurationError: All problems at once.
     """
-    writer = PartitionWriter.plan(table.schema, options, purpose=purpose)
+    writer = PartitionWriter.plan(table.schema, counted(table, options), purpose=purpose)
     with writer.abandoned_on_error():
         return writer.written.finish(writer.send(table, accepted))
+
+
+def counted(table: DataFrame, options: Mapping[str, object]) -> Mapping[str, object]:
+    """Add the number of rows to the options of a run that is followed: the size of its parts follows from it."""
+    given = {name.lower(): value for name, value in options.items()}
+    if given.get("expected") is not None or str(given.get("follow")).lower() != "true":
+        return options
+    return {**options, "expected": max(1, table.count())}
 
 
 def map_in_arrow(

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 
 COUNTS = ("rows", "equal_rows")
+# Times more members than expected, from which each end costs more than twice as much.
+FEW = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,6 +180,9 @@ class WritePlan:
         from .following import end
 
         members = end(self.options, self.deployment, self.storage, self.mark, check=run.check)
+        if members > FEW * self.options.expected:
+            event = {"event": "expected_too_small", "expected": self.options.expected, "members": members}
+            sys.stderr.write(json.dumps(event) + "\n")
         return {"members": members}
 
     def finish(self, counts: Iterable[RowCounts]) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 import lanes
 from lanes.config.spark_submit import ARROW_BATCH_BYTES
-from lanes.errors import ConfigurationError
 
 if TYPE_CHECKING:
     import argparse
@@ -39,20 +38,9 @@ def job_session(name: str, options: argparse.Namespace) -> Iterator[SparkSession
 
     Args:
         name: Name of the application.
-        options: The arguments of the job, with those for Spark.
-
-    Raises:
-        ConfigurationError: The arguments for Spark come too late for `spark-submit`.
+        options: The arguments of the job.
     """
-    settings = spark_settings(options)
-    if settings and SUBMITTED in os.environ:
-        raise ConfigurationError(
-            [
-                "--packages, --jars and --conf are given to the job; give them to spark-submit, before its program"
-            ],
-            source=name,
-        )
-    spark = open_session(name, master=options.master, settings=settings)
+    spark = open_session(name, master=options.master)
     stopped: list[int] = []
     ended = threading.Event()
 
@@ -82,25 +70,16 @@ def job_session(name: str, options: argparse.Namespace) -> Iterator[SparkSession
         raise SystemExit(128 + stopped[0])
 
 
-def spark_settings(options: argparse.Namespace) -> dict[str, str]:
-    """Give the settings of Spark that the arguments of a job are."""
-    named = {"spark.jars.packages": options.packages, "spark.jars": options.jars}
-    pairs = (text.partition("=") for text in options.conf)
-    return {name: value for name, value in named.items() if value} | {name: value for name, _, value in pairs}
-
-
-def open_session(
-    name: str, *, master: str = "local[2]", settings: Mapping[str, str] | None = None
-) -> SparkSession:
+def open_session(name: str, *, master: str = "local[2]") -> SparkSession:
     """
     Open the session of a job, or give the open one.
 
-    With spark-submit, its settings apply, also its master. Otherwise the job runs on this machine.
+    With spark-submit, its settings apply, also its master. Otherwise the job runs on this machine, with the jars and
+    settings of the variable PYSPARK_SUBMIT_ARGS.
 
     Args:
         name: Name of the application.
         master: Master without spark-submit; `local[2,4]` runs two tasks at once and each up to four times.
-        settings: More settings without spark-submit.
     """
     from pyspark.sql import SparkSession
 
@@ -108,7 +87,7 @@ def open_session(
     if SUBMITTED not in os.environ:
         prepare_environment(os.environ)
         builder = builder.master(master)
-        for key, value in {**local_settings(), **(settings or {})}.items():
+        for key, value in local_settings().items():
             builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")

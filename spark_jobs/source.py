@@ -79,7 +79,7 @@ class LanesDataSource(DataSource):
             runId and manifestPath; for tables alone, not for streams. Default: false.
         onComplete: Kind of a message that is sent, with the priority of the job, when all have ended. Default: none.
         expected: About the number of messages of a run that is followed; it may have 250 times as many, but each end
-            costs more then. Default: 80,000.
+            costs more then. Default: 80,000; `write_partitions` counts its rows.
 
     A wrong option, or a column that is missing, unknown or of the wrong type, fails on the driver with all problems in
     one error. A row that cannot be sent fails the job with an error that names the row. A task that runs again sends

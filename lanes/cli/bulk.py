@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -19,7 +21,7 @@ from lanes.cli.arguments import duration
 from lanes.cli.printing import say, show_one
 from lanes.cli.target import target_of
 from lanes.cli.usage import ExitCode, UsageError
-from lanes.config.spark_submit import RUN_TAG, STACK_TAG, SparkExtras
+from lanes.config.spark_submit import NO_EXTRAS, RUN_TAG, STACK_TAG, SparkExtras
 from lanes.config.table import nearest
 from lanes.errors import ConfigurationError
 
@@ -46,8 +48,6 @@ OF_THE_COMMAND = {
     "region": "--region",
     "endpoint_url": "--endpoint",
 }
-# EMR Serverless and spark-submit get these, not the job.
-OF_SPARK = {"packages": "--packages", "jars": "--jars", "conf": "--conf"}
 
 
 @app.command(context_settings=PASSED_ON)
@@ -87,7 +87,7 @@ def submit(  # noqa: PLR0917 - Typer reads options from parameters
     spark = SparkExtras(packages=packages, jars=jars, conf=conf or ())
     if target.endpoint is not None:
         arguments = [*context.args, "--run", name, "--manifest", given.manifest or LOCAL_MANIFESTS]
-        raise typer.Exit(run_here(job, [*arguments, *_local_arguments(target), *spark.arguments()]))
+        raise typer.Exit(run_here(job, [*arguments, *_local_arguments(target)], spark))
     clients = target.clients()
     application = BulkApplication.of_stack(clients, target.stack_name)
     runs = BulkRuns(application, clients)
@@ -187,17 +187,21 @@ def job_arguments(job: str, arguments: Sequence[str]) -> argparse.Namespace:
         for name, option in OF_THE_COMMAND.items()
         if getattr(parsed, name)
     ]
-    problems += [f"write {option} in full" for name, option in OF_SPARK.items() if getattr(parsed, name)]
     if problems:
         raise UsageError(problems, source="lanes bulk")
     return parsed
 
 
-def run_here(job: str, arguments: Sequence[str]) -> int:
+def run_here(job: str, arguments: Sequence[str], spark: SparkExtras = NO_EXTRAS) -> int:
     """Run a job on this machine until it ends, and return its exit code; signals reach it."""
+    # The variable that pyspark itself reads (pyspark.java_gateway).
+    extras = (
+        {"PYSPARK_SUBMIT_ARGS": shlex.join([*given, "pyspark-shell"])} if (given := spark.arguments()) else {}
+    )
     program = Path(str(_spec().origin)).with_name("submit.py")
     # A process group of its own: a terminal would send its signals to both, and the job would see each twice.
-    with subprocess.Popen([sys.executable, str(program), job, *arguments], process_group=0) as child:
+    command = [sys.executable, str(program), job, *arguments]
+    with subprocess.Popen(command, process_group=0, env=os.environ | extras) as child:
 
         def forward(number: int, _frame: object) -> None:
             child.send_signal(number)

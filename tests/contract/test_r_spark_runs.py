@@ -150,6 +150,13 @@ def test_a_table_in_parts_is_one_run(spark, lanes, told, tmp_path, monkeypatch):
     assert [one.data["done"] for one in told.told] == [45]
 
 
+def test_the_rows_of_a_followed_write_are_counted(spark, lanes, told, follow):
+    """A run of forty members has one chunk, and one of ten times as many as expected would cost five times as much."""
+    write_partitions(numbered(spark, 45), lanes.options(**follow))
+
+    assert told.runs.head("spring").chunks == 2
+
+
 def test_a_function_for_each_partition_is_sealed_by_its_block(spark, lanes, told, follow):
     """After success alone."""
     table = numbered(spark, 8)

@@ -9,11 +9,10 @@ from pyarrow import parquet
 
 from lanes.errors import ConfigurationError
 from spark_jobs.contents import Contents, one_each
-from spark_jobs.enqueue import main, parser
+from spark_jobs.enqueue import main
 from spark_jobs.failures import WriteFailedError
 from spark_jobs.partitions import write_partitions
 from spark_jobs.ranges import KEY, Ranges
-from spark_jobs.session import spark_settings
 from spark_jobs.writing import Progress, manifest_of, write_table
 
 CUSTOMERS = [{"customer": f"c-{number}", "tier": "gold", "spent": number} for number in range(30)]
@@ -317,7 +316,6 @@ def test_a_wrong_option_fails_before_anything_is_read_by_tasks(do, lanes, tmp_pa
             "--reader-option: 'mergeSchema' is not a name, an equals",
         ),
         (["--sql", "SELECT 1", "--view", "cars"], "--view: 'cars' is not a name, an equals sign and a value"),
-        (["--table", "x", "--conf", "spark.task.cpus"], "--conf: 'spark.task.cpus' is not a name"),
     ],
 )
 def test_names_without_values_are_refused(capsys, arguments, problem):
@@ -483,30 +481,6 @@ def test_each_row_is_in_one_part_whatever_the_type_of_its_key(spark, monkeypatch
     assert len(found) == 5
     assert sorted(one for part in found for one in part) == list(range(40))
     assert 7 in found[0]
-
-
-def test_settings_of_spark_reach_a_run_without_spark_submit(tmp_path):
-    """They are those of spark-submit, and come too late under it."""
-    given = parser().parse_args(
-        [
-            *["--table", "x", "--kind", "a.kind", "--packages", "io.delta:delta:4", "--jars", "a.jar,b.jar"],
-            *["--conf", "spark.sql.extensions=a=b", "--conf", "spark.jars=c.jar"],
-        ]
-    )
-
-    assert spark_settings(given) == {
-        "spark.jars.packages": "io.delta:delta:4",
-        "spark.jars": "c.jar",
-        "spark.sql.extensions": "a=b",
-    }
-
-
-def test_settings_under_spark_submit_come_too_late(monkeypatch, capsys):
-    """They would have no effect."""
-    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
-
-    assert main(["--table", "x", "--kind", "a.kind", "--jars", "a.jar", "--check"]) == 1
-    assert "give them to spark-submit, before its program" in capsys.readouterr().err
 
 
 def test_a_run_and_its_manifest_belong_together(capsys):
