@@ -16,6 +16,7 @@ from ..queues.lane_queue import LaneQueue
 from .permissions import Catalog
 
 HTTPS = ec2.Port.tcp(443)
+# AWS: without a VPC a job reaches some services only, and SQS is not listed (EMR-Serverless-UserGuide/considerations).
 # AWS: buckets of EMR, by region and with the exceptions of two of them (EMR ManagementGuide/private-subnet-iampolicy).
 EMR_READ = (
     "aws157-instance-data-0-prod-{0}",
