@@ -14,7 +14,7 @@ from lanes.outbox.sql import store as sql_store
 from lanes.outbox.sql import writing
 from lanes.outbox.sql.store import NO_POSITION, SqlOutboxStore
 from tests.support.outbox import DynamoDBSubject
-from tests.support.relay_search import LOCK, DynamoDBRelays, PostgresRelays, World, check
+from tests.support.relay_search import LOCK, DynamoDBRelays, SqlRelays, World, check
 
 KILLS = 6
 _names = itertools.count()
@@ -23,7 +23,15 @@ _names = itertools.count()
 @pytest.fixture
 def postgresql(postgresql_subject):
     """Relays on PostgreSQL."""
-    relays = PostgresRelays(postgresql_subject)
+    relays = SqlRelays(postgresql_subject)
+    yield lambda: relays
+    relays.close()
+
+
+@pytest.fixture
+def sqlite(sqlite_subject):
+    """Relays on a file of SQLite, which has one lock for all writers."""
+    relays = SqlRelays(sqlite_subject)
     yield lambda: relays
     relays.close()
 
@@ -44,7 +52,8 @@ def search(subject, seed):
 
 
 @pytest.mark.parametrize(
-    ("store", "seeds"), [("postgresql", 6), pytest.param("dynamodb", 2, marks=pytest.mark.deep)]
+    ("store", "seeds"),
+    [("postgresql", 6), ("sqlite", 6), pytest.param("dynamodb", 2, marks=pytest.mark.deep)],
 )
 def test_killed_relays_publish_everything_in_order(store, seeds, request):
     """A few seeds; together they have kills, slow relays and entries sent twice."""
@@ -125,7 +134,7 @@ def test_the_search_notices_a_broken_store(postgresql, monkeypatch, break_store)
 @pytest.mark.parametrize(
     "start", [pytest.param(1_000, marks=pytest.mark.deep), pytest.param(2_000, marks=pytest.mark.nightly)]
 )
-@pytest.mark.parametrize(("store", "seeds"), [("postgresql", 40), ("dynamodb", 8)])
+@pytest.mark.parametrize(("store", "seeds"), [("postgresql", 40), ("sqlite", 40), ("dynamodb", 8)])
 def test_no_seed_breaks_a_promise(store, seeds, start, request):
     """Many more of them."""
     subject = request.getfixturevalue(store)
