@@ -225,7 +225,7 @@ def as_text(value: Any) -> Any:
 
 def entry_of(given: Mapping[Any, Any]) -> Entry:
     """Read an entry from its row, or from the columns of a claim."""
-    row = {name: as_text(value) for name, value in given.items()}
+    row = {name: as_text(value) if isinstance(value, bytes) else value for name, value in given.items()}
     state, due_at = EntryState(row["state"]), row["due_at"]
     is_locked = state is EntryState.PROCESSING
     return Entry(
