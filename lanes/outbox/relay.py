@@ -126,6 +126,7 @@ class Relay:
         self._removes_at = 0.0
         self._reported_at = clock()
         self._limit = config.outbox.batch
+        self._claims_until = float("inf")
         self._flying: _Flying | None = None
         self._lost: list[_Claimed] = []
 
@@ -177,8 +178,9 @@ class Relay:
 
     def _claim_ahead(self, flying: _Claimed, last_call: float) -> _Claimed | None:
         """Claim the next batch while one is being sent; not if there may be none, or a lane may take none."""
+        is_over = self._should_stop() or self._clock() >= self._claims_until
         is_limited = self._settings.lane_window or self._publication.pauses.waits
-        if self._sender is None or is_limited or len(flying.entries) < self._limit or self._should_stop():
+        if self._sender is None or is_over or is_limited or len(flying.entries) < self._limit:
             return None
         try:
             claimed, _ = self._claim(last_call)
@@ -220,6 +222,7 @@ class Relay:
             calls_for: no call to a lane starts after so many seconds; what is unsent is returned.
         """
         total = RelayRound()
+        self._claims_until = deadline
         last_call = self._clock() + calls_for
         while True:
             one = self.run_once(last_call=last_call)
@@ -246,6 +249,7 @@ class Relay:
         """
         waited: timedelta | None = None
         self._should_stop = should_stop
+        self._claims_until = float("inf")
         while not should_stop():
             done = self._run_once_or_report()
             self._report()

@@ -108,10 +108,10 @@ def test_a_scheduled_event_reports_how_the_outbox_stands(place, capfd, monkeypat
 
 def test_without_time_one_batch_is_published_and_the_rest_waits(place):
     """The next event goes on; nothing is cut off in the middle."""
-    place.subject.write(*(place.outbox.prepare("k", number) for number in range(40)))
+    place.subject.write(*(place.outbox.prepare("k", number) for number in range(140)))
 
     RelayFunction(lambda: relay_from_env(place.environ)).handle({"Records": []}, context(seconds=15))
-    assert place.count("MEDIUM") == 30
+    assert place.count("MEDIUM") == 100
 
 
 def test_a_full_lane_is_filled_up_as_it_empties():
