@@ -214,8 +214,12 @@ def test_as_many_batches_are_woken_as_there_are_slots_free():
 
 
 def test_no_more_is_woken_at_once_than_one_transaction_takes():
-    """With very many slots: a hundred records are noted as woken together, or none is."""
-    scenario = Scenario({"consumer": {"reserved_concurrency": 20}}, environments=1)
+    """With very many slots that the mappings do not share: a hundred are noted as woken together, or none is."""
+    lanes = [
+        {"name": name, "maximum_concurrency": 20, "batch_size": 10, **more}
+        for name, more in (("HIGH", {"threshold": 50}), ("MAIN", {}))
+    ]
+    scenario = Scenario({"consumer": {"reserved_concurrency": 20}, "lanes": lanes}, environments=1)
     for number in range(200):
         scenario.send("MAIN", f"main{number}", group=f"g{number}")
         scenario.send("HIGH", f"high{number}", group=f"g{number}")
