@@ -38,12 +38,24 @@ def test_all_arrivals_and_undocumented_behaviour_give_one_row(engine):
     """The worst of them."""
     line = line_of(
         "wait",
-        *("--load", "Pareto", "--slots", "1,3", "--scale", "0.1", "--seeds", "2", "--worst", "--json"),
+        *(
+            "--load",
+            "fives",
+            "--arrivals",
+            "1,5",
+            "--slots",
+            "1",
+            "--seeds",
+            "2",
+            "--scale",
+            "0.1",
+            "--worst",
+        ),
         *("--engine", engine, "--aws", "as given; short polls miss 1 in 3"),
     )
 
     rows = [(row["load"], row["engine"], row["AWS"]) for row in line["rows"]]
-    assert rows == [("Pareto", engine, "as given"), ("Pareto", engine, "short polls miss 1 in 3")]
+    assert rows == [("fives", engine, "as given"), ("fives", engine, "short polls miss 1 in 3")]
 
 
 @pytest.mark.deep
