@@ -71,9 +71,6 @@ ELSEWHERE = {
     ("local", "run"): "prints no document",
     ("simulate",): "numbers by lane, pattern and setting",
     ("bulk", "submit"): "the state of EMR Serverless, with its details",
-    ("bulk", "send"): "the summary of the Spark jobs",
-    ("bulk", "status"): "the state of EMR Serverless, with its details",
-    ("bulk", "cancel"): "the state of EMR Serverless, with its details",
 }
 """Verbs whose documents need a deployed function or another service, or that print none."""
 
