@@ -63,7 +63,7 @@ def test_setup_prints_plain_ddl_for_a_migration(verbs):
     printed = verbs("setup", "--print").stdout
 
     assert printed.count("CREATE TABLE IF NOT EXISTS") == 3
-    assert "ON lanes_outbox (priority DESC, position) WHERE is_ready = 1;" in printed
+    assert "ON lanes_outbox (priority DESC, position) WHERE is_ready = 1 AND is_parked = 0;" in printed
     assert verbs("setup").returncode == 0
 
 

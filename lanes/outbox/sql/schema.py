@@ -136,7 +136,7 @@ def _entries(name: str, metadata: sa.MetaData, schema: str | None) -> sa.Table:
     )
     column = table.c
     conditions = {
-        "ready": ((column.priority.desc(), column.position), column.is_ready),
+        "ready": ((column.priority.desc(), column.position), is_candidate(table)),
         "timers": ((column.due_at,), column.due_at.is_not(None)),
         "chains": ((column.chain, place_of(table)), column.chain.is_not(None)),
         "unpublished": ((column.position,), column.published_at.is_(None)),
@@ -144,9 +144,7 @@ def _entries(name: str, metadata: sa.MetaData, schema: str | None) -> sa.Table:
     }
     # Partial, so that an index is as long as the work left and not as the table (docs/decisions/0010-outbox.md).
     for order, (columns, where) in conditions.items():
-        # SQLite has no boolean, so a query says `is_ready = 1`, and an index on `is_ready` alone would not serve it.
-        written = where == sa.true() if where is column.is_ready else where
-        sa.Index(conv(f"{name}_{order}"), *columns, postgresql_where=where, sqlite_where=written)
+        sa.Index(conv(f"{name}_{order}"), *columns, postgresql_where=where, sqlite_where=where)
     is_waiting = column.waiting_key.is_not(None)
     sa.Index(
         conv(f"{name}_unique"),
@@ -163,6 +161,12 @@ def _numbers(name: str) -> sa.Column[Any]:
     # SQLite numbers the column that it calls INTEGER PRIMARY KEY alone.
     kind = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
     return sa.Column(name, kind, sa.Identity(), primary_key=True)
+
+
+def is_candidate(table: sa.FromClause) -> sa.ColumnElement[bool]:
+    """Return the condition of the index of candidates."""
+    # SQLite has no boolean: an index on `is_ready` alone would not serve a query that says `is_ready = 1`.
+    return sa.and_(table.c.is_ready == sa.true(), table.c.is_parked == sa.false())
 
 
 def place_of(table: sa.FromClause) -> sa.ColumnElement[int]:
@@ -197,9 +201,8 @@ def row_of(entry: Entry, *, is_parked: Any = False) -> dict[str, Any]:
         "last_error": "",
         "changed_at": entry.created_at,
         "sequence_number": "",
-        "is_ready": sa.not_(is_parked)
-        if isinstance(is_parked, sa.ColumnElement)
-        else not (is_parked or entry.is_scheduled),
+        # Also where it is parked: two looks for an earlier entry would double the cost of its insert.
+        "is_ready": not entry.is_scheduled,
         "is_parked": is_parked,
         "due_at": entry.not_before if entry.is_scheduled else None,
         # A scheduled entry joins its group when it is due.

@@ -25,7 +25,7 @@ from lanes.outbox.entry import FINISHED, WAITING, EntryState
 from lanes.outbox.rules import joined
 from lanes.outbox.sql.database import at_read_committed, leaving_bad_server, open_engine, sql_errors
 from lanes.outbox.sql.given import Given
-from lanes.outbox.sql.schema import TABLE, OutboxTables, as_text, entry_of, first_of, place_of
+from lanes.outbox.sql.schema import TABLE, OutboxTables, as_text, entry_of, first_of, is_candidate, place_of
 from lanes.outbox.store import Claim, OutboxStatus
 
 if TYPE_CHECKING:
@@ -163,7 +163,12 @@ class SqlOutboxStore:
     @functools.cached_property
     def _looking(self) -> str:
         column = self._table.c
-        first = sa.select(column.priority).where(column.is_ready).order_by(column.priority.desc()).limit(1)
+        first = (
+            sa.select(column.priority)
+            .where(is_candidate(self._table))
+            .order_by(column.priority.desc())
+            .limit(1)
+        )
         due = sa.select(sa.func.min(column.due_at)).scalar_subquery() <= sa.literal_column(NOW)
         listed = sa.select(sa.func.min(self.tables.groups.c.number)).scalar_subquery()
         look = sa.select(
@@ -180,7 +185,7 @@ class SqlOutboxStore:
         """
         table = self._table
         is_behind = sa.func.coalesce(first_of(table, table.c.chain) < table.c.position, sa.false())
-        first = sa.select(table.c.position, is_behind.label("is_blocked")).where(table.c.is_ready)
+        first = sa.select(table.c.position, is_behind.label("is_blocked")).where(is_candidate(table))
         if lowest is not None:
             first = first.where(table.c.priority >= lowest)
         if highest is not None:
