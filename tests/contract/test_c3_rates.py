@@ -18,6 +18,7 @@ from lanes.testing.clock import FakeClock
 from simulator.bodies import KIND
 from simulator.oracle import violations
 from simulator.simulated_lanes import SimulatedLanes
+from tests.support.memory import consumer_of
 
 MAIL = "mail"
 
@@ -26,7 +27,7 @@ class Mails(SimulatedLanes):
     """Lanes in virtual time with two kinds; messages of a group that begins with `mail` are of the kind with a rate."""
 
     def __init__(self, engine, *, slots=1, rates=None, seed=1, **root):
-        consumer = {"engine": engine, "reserved_concurrency": slots, "max_rates": rates or {}}
+        consumer = {**consumer_of(engine), "reserved_concurrency": slots, "max_rates": rates or {}}
         super().__init__(LanesConfig.from_dict({"consumer": consumer, **root}), seed=seed)
         write = self._bodies.write
 
