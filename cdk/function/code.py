@@ -19,6 +19,7 @@ from aws_cdk import AssetHashType, BundlingOptions, DockerImage, ILocalBundling
 from aws_cdk import aws_lambda as lambda_
 
 import lanes
+from lanes import outbox
 
 from .entry_point import ENTRY_POINT
 from .packages import PYTHON, install_packages, install_reader
@@ -43,6 +44,8 @@ for file in sys.argv[1:]:
 _TYPED = re.compile(rb"\bMessage\[(?!Any\])")
 """A handler that names the type of its data."""
 NAME = lanes.__name__
+HOMES = {NAME: lanes.HOMES, outbox.__name__: outbox.HOMES}
+"""The modules of public names that are imported when they are first used, by package."""
 FOLDER = Path(next(iter(lanes.__path__)))
 
 
@@ -285,12 +288,11 @@ def _names(node: ast.AST, *, is_ours: bool) -> Iterator[str]:
         for alias in node.names:
             yield alias.name
             # `import lanes` may use any public name.
-            if alias.name == NAME:
-                yield from lanes.HOMES.values()
+            yield from HOMES.get(alias.name, {}).values()
     elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
         for alias in node.names:
             yield f"{node.module}.{alias.name}"
-            if node.module == NAME and alias.name in lanes.HOMES:
-                yield lanes.HOMES[alias.name]
+            if (home := HOMES.get(node.module, {}).get(alias.name)) is not None:
+                yield home
     elif isinstance(node, ast.Constant) and isinstance(node.value, str) and not is_ours:
         yield node.value

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 __all__ = ["DynamoOutbox", "Entry", "EntryFilter", "EntryState", "Operator", "Relay", "SqlOutbox"]
 
 # Each needs an extra that users of the other one need not install.
-_STORES = {"DynamoOutbox": "lanes.outbox.dynamodb.outbox", "SqlOutbox": "lanes.outbox.sql.outbox"}
+HOMES = {"DynamoOutbox": "lanes.outbox.dynamodb.outbox", "SqlOutbox": "lanes.outbox.sql.outbox"}
 
 
 def __getattr__(name: str) -> Any:
     """Import an outbox when it is first used."""
-    if name not in _STORES:
+    if name not in HOMES:
         raise AttributeError(name)
-    return getattr(import_module(_STORES[name]), name)
+    return getattr(import_module(HOMES[name]), name)

@@ -146,6 +146,8 @@ def test_what_a_function_imports_at_its_first_event_is_in_its_asset(function, as
         ("from lanes import Producer", "producer/producer.py"),
         ("import lanes", "producer/producer.py"),
         ("import lanes.outbox", "outbox/outbox.py"),
+        ("from lanes.outbox import SqlOutbox", "outbox/sql/outbox.py"),
+        ("from lanes.outbox import DynamoOutbox", "outbox/dynamodb/outbox.py"),
         ("def late():\n    from lanes.outbox.sql import store", "outbox/sql/store.py"),
         (
             "import importlib; importlib.import_module('lanes.operate.dead_letters.redrive')",
