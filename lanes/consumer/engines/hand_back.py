@@ -218,8 +218,11 @@ class Waker:
     def land(self) -> None:
         """Wait for the ring that was begun beside the work."""
         asked, self._asked = self._asked, None
-        if asked is not None and (error := asked.result()) is not None:
-            report.failed_beside(self._looking.telemetry, Event.BELL_NOT_RUNG, error)
+        try:
+            if asked is not None and (error := asked.result()) is not None:
+                report.failed_beside(self._looking.telemetry, Event.BELL_NOT_RUNG, error)
+        except Exception:  # noqa: BLE001 - a ring must not cost the answer to a batch
+            report.failed_call(self._looking.telemetry, Event.BELL_NOT_RUNG)
 
     @contextlib.contextmanager
     def beside_handler(self, *, hides: bool, more: bool) -> Iterator[None]:

@@ -318,7 +318,7 @@ class Slot:
             if self.looks.poll(lanes):
                 return True
             left = min(left - POLL, until - clock())
-        if lanes and self.time.has_time_for(*lanes, after=POLL) and self.stay.rated_until:
+        if lanes and self.stay.rated_until and self.time.has_time_for(*lanes, after=POLL):
             return True
         self.has_waited = not self.time.is_over and not self.looks.failed
         return False
