@@ -19,9 +19,6 @@ from lanes.outbox.entry import FINISHED, EntryState
 from lanes.outbox.filter import EntryFilter
 from lanes.outbox.operations import Operator
 from lanes.outbox.relay import Relay
-from lanes.outbox.rules import Choice
-from lanes.outbox.sql import store as sql_store
-from lanes.outbox.sql import writing
 from lanes.testing.clock import FakeClock
 from tests.support.outbox import SqlSubject, new_outbox, publisher
 from tests.support.sending import ACCEPT, LEAVE_OUT, LOSE_CALL, REFUSE
@@ -228,36 +225,6 @@ def test_whatever_happens_nothing_is_lost_stuck_or_out_of_order(store, block, re
     subject = request.getfixturevalue(f"{store}_subject")
     for seed in range(block, SEEDS[store], 4):
         check_run(subject, clock, seed)
-
-
-def test_the_search_notices_a_store_that_ignores_the_order_of_groups(sqlite_subject, clock, monkeypatch):
-    """It would prove little if it did not."""
-
-    def everything(candidates):
-        return Choice(claimed=tuple(candidates), blocked=())
-
-    monkeypatch.setattr(sql_store, "choose", everything)
-
-    def search():
-        for seed in range(20):
-            check_run(sqlite_subject, clock, seed)
-
-    with pytest.raises(AssertionError):
-        search()
-
-
-def test_the_search_notices_transactions_of_a_group_that_do_not_wait_for_each_other(
-    postgresql_subject, clock, monkeypatch
-):
-    """The later one would be sent before the one that was numbered first."""
-    monkeypatch.setattr(writing, "_locks", lambda *_: ())
-
-    def search():
-        for seed in range(20):
-            check_run(postgresql_subject, clock, seed)
-
-    with pytest.raises(AssertionError):
-        search()
 
 
 def check_run(subject, clock, seed):

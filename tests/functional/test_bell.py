@@ -237,7 +237,7 @@ SENDERS = {
     ),
     "a redrive": lambda deployment: DeadLetterQueueCalls(
         deployment=deployment, client=boto3.client("sqs")
-    ).copy([letter()], {}),
+    ).copy([letter()]),
 }
 
 

@@ -40,7 +40,7 @@ def test_a_run_has_one_session_at_a_time(tmp_path):
         plan(tmp_path)
     taken = plan(tmp_path, takeOver="true")
 
-    with pytest.raises(TakenOverError, match="another session has taken over run 'spring'"):
+    with pytest.raises(TakenOverError, match="has taken over run 'spring'"):
         first.manifest().task(partition=0, attempt=1, first=True)
     taken.abandon("stopped")
     assert plan(tmp_path).claim.number == 3

@@ -202,14 +202,18 @@ class Looks:
         asked, began_at = min(self.most, looking.pace.most(lane, seconds_left=left)), looking.clock()
         look = Look(lane=lane, asked=asked, began_at=began_at)
         visibility, receive = visibility_in_hand(left), looking.queues.receive
-        records: Sequence[RawRecord] = ()
+        records: list[RawRecord] = []
         calls, tries = 0, 1 if wait else looking.pace.tries(lane)
         try:
-            while not records and calls < tries:
+            while calls < tries and all(is_ring(one.group, one.body) for one in records):
                 calls += 1
-                records = receive(lane.name, maximum=asked, visibility=visibility, wait=wait)
+                found = receive(lane.name, maximum=asked, visibility=visibility, wait=wait)
+                # A ring takes the place of a message that waits behind it.
+                tries += bool(found)
+                records += found
         except AwsError as error:
-            return dataclasses.replace(look, error=error)
+            if not records:
+                return dataclasses.replace(look, error=error)
         took = 0.0 if wait else (looking.clock() - began_at) / calls
         return dataclasses.replace(look, records=records, took=took, calls=calls)
 
