@@ -217,8 +217,9 @@ def test_only_messages_of_one_kind_priority_and_id_share_a_call(engine):
     assert others == ["4"]
 
 
+@pytest.mark.parametrize("engine", ["mappings", "pull"])
 def test_the_higher_lane_goes_first_before_each_call(engine):
-    """And is not interrupted by a call that has begun."""
+    """And is not interrupted by a call that has begun. In place another slot would take it, which here runs later."""
     consumer, order = Consumer(), []
 
     @consumer.batch_handler("invoice", max_size=3)

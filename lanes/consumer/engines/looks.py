@@ -189,12 +189,10 @@ class Looks:
     def _is_stale(self, lane: Lane, expected: float, *, later: float = 0.0) -> bool:
         """Whether a lane has to be asked again, some seconds from now, before a record starts."""
         at = self._looked_at.get(lane.name)
-        pace = self.looking.pace
-        # Before a deletion lands no look can see the next record of its group: it may be there, or would wait for long.
-        is_blind = lane.name in self._deletions and (pace.is_chain(lane) or pace.is_long(expected))
-        if at is None or is_blind:
+        # Before a deletion lands no look can see the next record of its group.
+        if at is None or lane.name in self._deletions:
             return True
-        return pace.is_stale(lane, self.looking.clock() + later - at, expected=expected)
+        return self.looking.pace.is_stale(lane, self.looking.clock() + later - at, expected=expected)
 
     def _ask(self, lane: Lane, *, wait: int = 0) -> Look:
         """Ask a lane. Runs beside the handler, so it changes nothing here."""

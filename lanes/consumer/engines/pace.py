@@ -180,10 +180,6 @@ class Pace:
             return not 0 <= age <= self._recheck
         return not 0 <= age <= max(min(FRESH, recheck), recheck - expected)
 
-    def is_long(self, expected: float) -> bool:
-        """Whether the next look at other lanes would come late during a record of `expected` seconds."""
-        return expected > self._recheck
-
     def tries(self, lane: Lane) -> int:
         """
         Return how often to poll a lane before it counts as empty; AWS: a short poll asks some servers only.
