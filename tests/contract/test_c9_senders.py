@@ -1,5 +1,5 @@
 """
-C9, section 9: what a sender with the right to send to MAIN alone can and can't do to others' work.
+C9, section 9: attempts on the work of others by a sender with the right to send to MAIN alone.
 
 Each test is a row of docs/how-to/trust.md; `ROWS` names them in its order.
 """
@@ -24,7 +24,7 @@ OPEN = {"lanes": [{"name": "HIGH", "threshold": 50}, {"name": "MAIN"}]}
 
 ROWS = {
     "Fill MAIN": "test_a_flood_of_main_does_not_delay_high",
-    "Send first what another sender sends to HIGH": "test_a_message_sent_before_the_real_one",
+    "Send a message of HIGH first, with its identity": "test_a_message_sent_before_the_real_one",
     "End a member of a run": "test_a_member_of_a_run_that_another_sender_forges",
     "Have a schedule's occurrence skipped": "test_a_forged_occurrence_in_another_lane_skips_none",
     "Send with another priority": "test_a_forged_priority_does_not_reach_what_the_handler_sends",

@@ -161,7 +161,7 @@ class KindRates:
                 if not starts:
                     break
                 if is_overdue:
-                    # What the lanes above lose is a time of the rate.
+                    # The lanes above lose a time of the rate.
                     self._reserve.charge(rate.pause)
                 return None
         return self._later(lane, record, entry, (due or 0.0) - self._settlement.clock())
