@@ -211,7 +211,7 @@ def _unknown_kinds(config: LanesConfig, consumer: PriorityConsumer) -> AlarmRule
         threshold=1,
         spare=1,
         description=f"Messages wait for a handler of their kind, and are dead-lettered after {wait}.",
-        first_step="`lanes tail --event batch_returned` shows their kinds.",
+        first_step="`lanes status` names their kinds.",
         page=Page.UNKNOWN_KINDS,
     )
 
@@ -253,7 +253,7 @@ def _resource_away(config: LanesConfig, consumer: PriorityConsumer) -> AlarmRule
         periods=2,
         spare=1,
         description="Handlers find their resource away; its messages wait, and none of their attempts counts.",
-        first_step="`lanes tail --event resource_away` shows which resource, and why.",
+        first_step="`lanes status` names the resource, and why.",
         page=Page.RESOURCE_AWAY,
     )
 

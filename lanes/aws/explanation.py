@@ -37,6 +37,12 @@ CORRECT = (
     "AWS_CONFIG_FILE and AWS_SHARED_CREDENTIALS_FILE name) or in its variable; `aws configure list` shows the "
     "source of each value."
 )
+# AWS: a signature is valid for five minutes from its time (IAM, "Elements of an AWS API request signature").
+SKEWED = re.compile(r"Signature expired|Signature not yet current|RequestTimeTooSkewed|RequestExpired")
+SET_CLOCK = (
+    "AWS refuses a request whose time differs from its own by more than five minutes; the next line has both times. "
+    "Set the clock, for example with `timedatectl set-ntp true`; in a container it is that of its host."
+)
 INSTALL = "Install the package that the next line names into the environment of this command."
 MAKING = frozenset({"Client", "Session"})
 """Operations that read the AWS configuration and call nothing."""
@@ -69,7 +75,7 @@ def explained(error: AwsError) -> Explanation:
     """Explain an error of AWS; the message of AWS is in the error itself."""
     code, cause = bare(error.code), cause_of(error.code)
     if cause is Cause.CREDENTIALS:
-        return _credentials(code)
+        return _credentials(code, str(error))
     if cause is Cause.PERMISSION:
         return _denied(error)
     if cause is Cause.THROTTLED:
@@ -80,7 +86,9 @@ def explained(error: AwsError) -> Explanation:
     return _other(error, code)
 
 
-def _credentials(code: str) -> Explanation:
+def _credentials(code: str, text: str) -> Explanation:
+    if SKEWED.search(text):
+        return Explanation(title="The clock of this machine is wrong", advice=SET_CLOCK)
     if code == "CredentialRetrievalError":
         title, advice = "AWS credentials could not be retrieved", RETRIEVE
     elif code == "NoCredentialsError":

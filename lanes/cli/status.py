@@ -20,14 +20,15 @@ from lanes.operate.cached import Cached
 from lanes.operate.lanes.check import Check
 from lanes.operate.lanes.figures import DepthTrend
 from lanes.operate.lanes.findings import Verdict
-from lanes.operate.lanes.status import StatusReader
+from lanes.operate.lanes.status import OUTBOX_LASTS, StatusReader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from lanes.aws.stack.operations import Operations
     from lanes.operate.history.recent import Failure, RecentWork, Running
     from lanes.operate.history.resources import AwayResource
+    from lanes.operate.history.symptoms import Symptom
     from lanes.operate.lanes.status import BlockedGroup, LaneStatus
 
 
@@ -41,7 +42,9 @@ def status(
     ] = 0,
 ) -> None:
     """
-    Show backlog, throughput, waits and mapping state of each lane, highest first, and the engine.
+    Show what is wrong, then backlog, throughput, waits and mapping state of each lane, highest first, and the engine.
+
+    What is wrong comes with the page of the runbook.
 
     With the pull engine a lane's mapping is that of the bell, and Disabled if the lane is paused; the bell's own line
     shows its rings.
@@ -80,6 +83,7 @@ class _Reader:
             mappings=operations.mappings,
             figures=operations.figures.read,
             trend=DepthTrend(),
+            outbox=Cached(operations.outbox_status, lasts=OUTBOX_LASTS).get,
         )
         self._work = Cached(
             lambda: operations.recent_work(operations.logs()).read(), lasts=timedelta(seconds=10)
@@ -92,7 +96,8 @@ class _Reader:
             notes += work.notes
         except LanesError as error:
             notes.append(
-                f"waits, failures, running invocations and resources away unknown: {' '.join(str(error).split())}"
+                "waits, failures, running invocations, resources away and messages without a handler unknown: "
+                f"{' '.join(str(error).split())}"
             )
         status = self._status.read(work)
         return Reading(status=status, work=work, notes=[*status.notes, *notes])
@@ -116,15 +121,19 @@ def _watch(seen: Iterator[Reading], *, output: Output) -> None:
 
 def _records(found: Reading) -> list[dict[str, Any]]:
     """Return the JSON records; durations become seconds, unknown values null."""
-    return [_record(lane, found.status.at, found.work) for lane in found.status.lanes]
+    at, symptoms = found.status.at, found.symptoms
+    return [_record(lane, at, found.work, symptoms) for lane in found.status.lanes]
 
 
-def _record(lane: LaneStatus, at: float, work: RecentWork | None) -> dict[str, Any]:
+def _record(
+    lane: LaneStatus, at: float, work: RecentWork | None, symptoms: Sequence[Symptom]
+) -> dict[str, Any]:
     waits = [] if work is None else [one for one in work.waits if one.lane == lane.lane]
     all_kinds = next((one for one in waits if not one.kind), None)
     running = None if work is None or work.running is None else work.running
     return {
         "lane": lane.lane,
+        "symptoms": [{"code": one.page, "text": one.text} for one in symptoms if one.lane in ("", lane.lane)],
         "counted_at": moment(at),
         "waiting": lane.waiting,
         "in_flight": lane.in_flight,

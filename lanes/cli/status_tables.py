@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from lanes.operate.history.recent import Failure, RecentWork, Running
+    from lanes.operate.history.symptoms import Symptom
     from lanes.operate.lanes.status import BlockedGroup, LaneStatus, Status
 
 # A screen; the page and `dead-letters list` show all.
@@ -33,11 +34,17 @@ class Reading:
     work: RecentWork | None
     notes: Sequence[str]
 
+    @property
+    def symptoms(self) -> Sequence[Symptom]:
+        """What is wrong now, those of the log first."""
+        return [*(() if self.work is None else self.work.symptoms), *self.status.symptoms]
+
 
 def tables_of(found: Reading, out: Console) -> RenderableType:
     """Return the tables of a reading for a console."""
     status = found.status
     parts: list[RenderableType] = [
+        *(Text(escape_controls(str(one)), style="bold red") for one in found.symptoms),
         layout([_count_row(lane) for lane in status.lanes], out),
         Text(status.engine_line),
         _heading(
@@ -49,8 +56,6 @@ def tables_of(found: Reading, out: Console) -> RenderableType:
             _heading("\nblocked groups"),
             layout([_blocked_row(one, status.at) for one in blocked], out),
         ]
-    if found.work is not None:
-        parts += _away_lines(found.work, status.at)
     parts += [
         _heading(f"\n{_rates_heading(status)}"),
         layout([_rate_row(lane, is_read=status.figures_read) for lane in status.lanes], out),
@@ -78,15 +83,6 @@ def _rates_heading(status: Status) -> str:
         f"per minute in the {span} until {_clock(until)}, {late} ago, from CloudWatch; "
         "inversion: work while a higher lane waited"
     )
-
-
-def _away_lines(work: RecentWork, now: float) -> Iterator[RenderableType]:
-    if work.away:
-        yield _heading(
-            f"\nresources away, by their slots' tries of the {_span(now - work.tried_since)}, from the log"
-        )
-    for resource in work.away:
-        yield Text(escape_controls(resource.describe(now)))
 
 
 def _work_tables(work: RecentWork, status: Status, out: Console) -> Iterator[RenderableType]:

@@ -162,7 +162,7 @@ class Attempts:
         return breakers.seconds_left_for(lane, handler.resource)
 
     def until_back(
-        self, lane: Lane, record: RawRecord, pause: float, *, entry: Entry | None = None
+        self, lane: Lane, record: RawRecord, pause: float, *, entry: Entry | None = None, error: str = ""
     ) -> Outcome:
         """Return the outcome of a record whose resource is away for a pause, which begins now."""
         delay = self._settlement.delays.untouched(lane, record, pause)
@@ -170,7 +170,7 @@ class Attempts:
             # No slot waits for it, so those of lanes below must not be tried before it is back.
             self.breakers.returns(lane, self.resolve(record).resource, delay)
         # Its batch may end long after the pause, since it waits for the resource with its other records.
-        return Outcome(entry=entry, delay=delay, since=self._clock(), reason=Reason.AWAY)
+        return Outcome(entry=entry, delay=delay, since=self._clock(), reason=Reason.AWAY, error=error)
 
     @property
     def tries_one(self) -> bool:
@@ -322,7 +322,8 @@ class Attempts:
         """Return the outcome of one record after its handler's call; `pause` in seconds if its resource is away."""
         if pause is not None:
             self._note_uncounted(attempt)
-            return self.until_back(batch.lane, attempt.record, pause, entry=attempt.before)
+            error_text = "" if raised is None else text_of(_deciding(attempt, raised))
+            return self.until_back(batch.lane, attempt.record, pause, entry=attempt.before, error=error_text)
         if raised is not None:
             error = _deciding(attempt, raised)
             # A supervisor that signals every process ends the handler's own children too.

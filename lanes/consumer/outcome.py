@@ -65,7 +65,7 @@ class Outcome:
         is_brief: whether its entry is only cached, so that the slot is free a call sooner.
         wakeable: whether it may return earlier, as soon as nothing above its lane has a backlog.
         reason: a `Reason` for a returned record, the dead letter's reason for a dead-lettered one.
-        error: the dead letter's last error.
+        error: the dead letter's last error, or that of a resource that is away.
         to: the lane with priority over a yielded record; None if that is unknown.
         work: the decoded record of a dead letter, if it was decoded.
         end: the end of a run's member (`lanes.runs.End`); empty if it goes on elsewhere, or its end is recorded.

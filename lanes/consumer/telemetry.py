@@ -356,12 +356,13 @@ def kept(telemetry: Telemetry, lane: Lane, records: Sequence[tuple[RawRecord, Ou
     for _, outcome in records:
         if (metric := _COUNTED.get(outcome.ending)) is not None:
             telemetry.count(metric)
-    alike: dict[tuple[str, int | None], list[RawRecord]] = {}
+    alike: dict[tuple[str, int | None, str], list[RawRecord]] = {}
     for record, outcome in records:
         if outcome.reason:
-            alike.setdefault((outcome.reason, outcome.delay), []).append(record)
-    for (reason, delay), returned in alike.items():
-        together(telemetry, Event.BATCH_RETURNED, lane, returned, reason=reason, delay=delay)
+            alike.setdefault((outcome.reason, outcome.delay, outcome.error), []).append(record)
+    for (reason, delay, error), returned in alike.items():
+        fields = {"error": error} if error else {}
+        together(telemetry, Event.BATCH_RETURNED, lane, returned, reason=reason, delay=delay, **fields)
 
 
 @_changes_nothing
@@ -413,4 +414,5 @@ def unopened(record: RawRecord) -> dict[str, Any]:
         "kind": str(event.get("type") or ""),
         "group": record.group,
         "receive_count": record.receive_count,
+        "sent_at": record.sent_at,
     }

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.operate.cached import Cached
 from lanes.operate.lanes.figures import DepthTrend
-from lanes.operate.lanes.status import StatusReader
+from lanes.operate.lanes.status import OUTBOX_LASTS, StatusReader
 from lanes.operate.runs import MOST_READ, RunRate, rate_so_far, read_progress, row_of
 
 if TYPE_CHECKING:
@@ -87,6 +87,7 @@ class LaneReadings:
         self._session = session
         self._figures = Cached(self._read_figures, lasts=FIGURES_LAST)
         self._mappings = CachedMappings(session)
+        self._outbox = Cached(lambda: session.operations.outbox_status(), lasts=OUTBOX_LASTS)  # noqa: PLW0108 - the session connects again
         self._trend = DepthTrend()
 
     def read(self) -> Status:
@@ -103,6 +104,7 @@ class LaneReadings:
             mappings=self._mappings,
             figures=self._figures.get,
             trend=self._trend,
+            outbox=self._outbox.get,
         )
         return reader.read()
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from lanes.operate.history.symptoms import Symptom
     from lanes.operate.lanes.status import LaneStatus, Status
 
 # At two seconds these are 10,800 samples of a few numbers a lane, some megabytes.
@@ -49,6 +50,7 @@ class Look:
         lanes: the reading itself.
         figures_read: whether CloudWatch could be read.
         engine: the engine and the bell in one line.
+        symptoms: what is wrong, in words.
         notes: reasons of unknown values.
         samples: samples that the tab does not have yet.
     """
@@ -58,6 +60,7 @@ class Look:
     lanes: Sequence[LaneStatus]
     figures_read: bool
     engine: str
+    symptoms: Sequence[Symptom]
     notes: Sequence[str]
     samples: Sequence[Sample]
 
@@ -106,6 +109,7 @@ class Watch:
                 lanes=status.lanes,
                 figures_read=status.figures_read,
                 engine=status.engine_line,
+                symptoms=status.symptoms,
                 notes=status.notes,
                 samples=[sample for sample in self._samples if sample.number > since],
             )

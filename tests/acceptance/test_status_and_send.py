@@ -17,7 +17,7 @@ def test_status_tells_each_lane_and_says_unknown_for_what_nobody_knows(lanes, ty
     assert all(row["resources_away"] is None for row in rows)
     assert "not yet" in table.stdout
     assert table.stderr.startswith(
-        "note: waits, failures, running invocations and resources away unknown: stack"
+        "note: waits, failures, running invocations, resources away and messages without a handler unknown"
     )
 
 

@@ -12,6 +12,8 @@ from tests.docs.pages import ROOT, blocks, codes, rows, spans
 RUNBOOK = ROOT / "docs" / "runbook"
 PAGES = [page for page in sorted(RUNBOOK.glob("*.md")) if page.name != "README.md"]
 ERRORS_OF_AWS = {
+    "InvalidSignatureException",
+    "SignatureDoesNotMatch",
     "AccessDenied",
     "ThrottlingException",
     "ProvisionedThroughputExceeded",

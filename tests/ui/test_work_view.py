@@ -91,26 +91,13 @@ def test_a_resource_that_is_away_is_shown_with_its_tries(scene, lanes):
     now = time.time()
     away = {"event": "resource_away", "lane": "MAIN", "resource": "bank", "reason": "OSError: <i>no</i>"}
     scene.log((-2, away | {"since": now - 600, "tries": 12, "next_at": now + 600}))
-    line = lanes.locator("#away p")
-    expect(line).to_contain_text(re.compile(r"bank away since [0-9 :-]+, 12 tries, next [0-9 :-]+; last "))
-    expect(line).to_contain_text("(OSError: <i>no</i>)")
+    line = lanes.locator("#logged-symptoms p", has_text="bank")
+    expect(line).to_contain_text(re.compile(r"bank away since [0-9 :-]+Z, 12 tries, next [0-9 :-]+Z; last "))
+    expect(line).to_contain_text("(OSError: <i>no</i>) [runbook: resource-away]")
 
     scene.log((-1, {"event": "resource_back", "lane": "MAIN", "resource": "bank", "seconds": 600.0}))
 
     expect(line).to_have_count(0)
-
-
-def test_a_resource_that_no_slot_tries_is_unknown(lanes):
-    """With its last try, in the command's words; figures that no slot logged are unknown too."""
-    away = {"resource": "bank", "since": None, "tries": None, "last_at": time.time(), "next_at": None}
-    text = lanes.evaluate(
-        "async (found) => (await import('/work.js')).awayLines(found).map((one) => one.textContent)",
-        {"away": [away | {"slots": 0, "reason": "refused"}], "tried_since": time.time() - 3600, "notes": []},
-    )
-
-    assert re.fullmatch(
-        r"bank unknown: away since unknown, unknown tries at the last try, [0-9:]+ \(refused\)", text[0]
-    )
 
 
 def test_columns_are_sorted_by_their_values_and_back(lanes):

@@ -73,3 +73,18 @@ def test_an_error_that_nobody_knows_keeps_its_own_words():
     found = explained(error("Surprise"))
 
     assert (found.title, found.advice) == ("GetParameter failed", "")
+
+
+@pytest.mark.parametrize(
+    "code", ["SignatureDoesNotMatch", "InvalidSignatureException", "RequestTimeTooSkewed"]
+)
+def test_a_clock_that_is_minutes_off_is_named_as_such(code):
+    """New credentials would not help."""
+    said = (
+        "Signature expired: 20270115T075000Z is now earlier than 20270115T075500Z (20270115T080000Z - 5 min.)"
+    )
+
+    found = explained(error(code, said))
+
+    assert (found.title, found.needs_sign_in) == ("The clock of this machine is wrong", False)
+    assert "the next line has both times" in found.advice

@@ -25,6 +25,7 @@ from lanes.operate.history.tracer import Tracer
 from lanes.operate.lanes.mappings import PulledLanes, ServedLanes
 from lanes.operate.overrides.change import count_met
 from lanes.outbox.dynamodb.operations import find_entry
+from lanes.outbox.dynamodb.store import DynamoDBOutboxStore
 from lanes.producer import Producer
 
 if TYPE_CHECKING:
@@ -37,8 +38,11 @@ if TYPE_CHECKING:
     from lanes.config.deployment import Deployment
     from lanes.operate.lanes.deployed import FunctionState
     from lanes.operate.lanes.mappings import Mappings
+    from lanes.outbox.store import OutboxStatus
 
 SERVICE_VARIABLE = "POWERTOOLS_SERVICE_NAME"
+OUTBOX_COUNTED = 1_000
+"""Entries that a status counts at most: more would make it slow."""
 
 
 class Operations:
@@ -168,6 +172,13 @@ class Operations:
             presence=(lambda: slots.read("").peers) if has_presence else None,
             function_timeout=consumer.function_timeout,
         )
+
+    def outbox_status(self) -> OutboxStatus | None:
+        """Return the status of the outbox, with counts up to a limit; None without one; raises `AwsError`."""
+        if self.deployment.outbox is None:
+            return None
+        store = DynamoDBOutboxStore(table=self.deployment.outbox, client=self._dynamodb)
+        return store.status(limit=OUTBOX_COUNTED)
 
     def overrides_met(self, *, note: Callable[[str], None]) -> Mapping[str, int | None]:
         """Return the number of messages that each active override has met; `note` receives sentences about gaps."""

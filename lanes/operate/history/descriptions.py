@@ -44,10 +44,10 @@ def describe(name: str, fields: Mapping[str, Any]) -> tuple[str, str]:
     try:
         event = Event(name)
     except ValueError:
-        return name.removeprefix("message_").removeprefix("batch_").replace("_", " "), _error(fields)
+        return name.removeprefix("message_").removeprefix("batch_").replace("_", " "), error_of(fields)
     if (reason := _REASONS.get(event)) is not None:
         return event.label, reason(fields)
-    return event.label, (_error(fields) if event.is_problem else "") or event.description
+    return event.label, (error_of(fields) if event.is_problem else "") or event.description
 
 
 def labels() -> list[str]:
@@ -129,12 +129,13 @@ def _blocking(fields: Mapping[str, Any]) -> str:
 
 def _dead_lettered(fields: Mapping[str, Any]) -> str:
     return (
-        f"{_cause(fields)}; {_counted(fields.get('attempts'), 'failed attempt')}, "
-        f"{_counted(fields.get('yields'), 'yield')}, {_counted(fields.get('receive_count'), 'receive')}"
+        f"{_cause(fields)}; {counted(fields.get('attempts'), 'failed attempt')}, "
+        f"{counted(fields.get('yields'), 'yield')}, {counted(fields.get('receive_count'), 'receive')}"
     )
 
 
-def _counted(number: Any, noun: str) -> str:
+def counted(number: Any, noun: str) -> str:
+    """Write a number with its noun in the right form."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
@@ -160,7 +161,8 @@ def _tenant_yielded(fields: Mapping[str, Any]) -> str:
 
 def _returned(fields: Mapping[str, Any]) -> str:
     reason = RETURN_REASONS.get(str(fields.get("reason")), str(fields.get("reason")))
-    return f"{reason}; {_visible(fields.get('delay'))}"
+    error = f" ({_short(fields['error'])})" if fields.get("error") else ""
+    return f"{reason}{error}; {_visible(fields.get('delay'))}"
 
 
 def _visible(delay: Any) -> str:
@@ -187,7 +189,7 @@ def _not_moved(fields: Mapping[str, Any]) -> str:
     )
 
 
-def _error(fields: Mapping[str, Any]) -> str:
+def error_of(fields: Mapping[str, Any]) -> str:
     """Return the last line of the traceback, which is the error itself, or the other fields."""
     lines = str(fields.get("exception") or "").strip().splitlines()
     return _short(lines[-1]) if lines else _other_fields(fields)

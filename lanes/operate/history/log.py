@@ -67,6 +67,7 @@ class MessageEvent:
         kind: the message's kind; empty if the event has none.
         group: the message's group; empty if the event has none.
         receive: the receive of the message that it reports; None if it reports none.
+        sent_at: when the message was sent, epoch seconds; None if the event does not say.
         fields: all fields of the event.
     """
 
@@ -78,6 +79,7 @@ class MessageEvent:
     kind: str
     group: str
     receive: int | None
+    sent_at: float | None
     fields: Mapping[str, Any]
 
     @property
@@ -115,7 +117,7 @@ class LogEvent:
         return [self._of_message({"message_id": one}) for one in ids] if isinstance(ids, list) else []
 
     def _of_message(self, message: Mapping[str, Any]) -> MessageEvent:
-        receive = message.get("receive_count")
+        receive, sent_at = message.get("receive_count"), message.get("sent_at")
         return MessageEvent(
             at=self.line.at,
             event=self.name,
@@ -125,6 +127,7 @@ class LogEvent:
             kind=str(message.get("kind") or ""),
             group=str(message.get("group") or ""),
             receive=receive if isinstance(receive, int) else None,
+            sent_at=sent_at if isinstance(sent_at, int | float) else None,
             fields=self.fields,
         )
 

@@ -12,15 +12,16 @@ import itertools
 import json
 import re
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lanes.events import Event
 from lanes.metrics import percentile
-from lanes.operate.history.descriptions import error_code
+from lanes.operate.history.descriptions import error_code, number_of
 from lanes.operate.history.log import read_event
 from lanes.operate.history.resources import AWAY_OR_BACK, away_resources
+from lanes.operate.history.symptoms import RETURNED, WANTED, symptoms_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,13 +29,14 @@ if TYPE_CHECKING:
     from lanes.consumer.engines.presence import Presence
     from lanes.operate.history.log import LogEvent, LogLine, Logs
     from lanes.operate.history.resources import AwayResource
+    from lanes.operate.history.symptoms import Symptom
 
 SPAN = timedelta(minutes=5)
 """Period of waits: that of the rates from CloudWatch, so that they can be compared."""
 FEW_SPAN, FLOOD_SPAN = timedelta(hours=1), timedelta(minutes=1)
 """Periods of waits if the log has none, or too many, in the usual one."""
 WHOLE_SPANS = (timedelta(hours=1), timedelta(minutes=15), timedelta(minutes=5), timedelta(minutes=1))
-"""Periods of failures and of tries of resources: the first that the log returns as a whole."""
+"""Periods of failures, tries of resources and returns: the first that the log returns as a whole."""
 # CloudWatch Logs returns up to 10,000 lines a call, and an account has 5 to 25 calls a second (quotas).
 MAX_LINES = 10_000
 FAILING = (Event.MESSAGE_FAILED, Event.GROUP_BLOCKED, Event.MESSAGE_DEAD_LETTERED)
@@ -76,7 +78,7 @@ class Failure:
     Attributes:
         code: name of the exception; `other` for an error without one.
         error: the first of the errors.
-        attempts: failed attempts that another one follows.
+        attempts: failed attempts, with those that end in a dead letter.
         dead_letters: messages that were dead-lettered.
         last_at: time of the last one, epoch seconds.
         last_id: id of its message.
@@ -127,6 +129,7 @@ class RecentWork:
         running: running invocations, the longest first; None if unknown.
         tried_since: start of the tries of resources, epoch seconds.
         away: resources that were away at the latest of these tries.
+        symptoms: what is wrong, in words, the widest first.
         notes: reasons of unknown and incomplete values.
     """
 
@@ -137,6 +140,7 @@ class RecentWork:
     running: Sequence[Running] | None
     tried_since: float
     away: Sequence[AwayResource]
+    symptoms: Sequence[Symptom]
     notes: Sequence[str]
 
 
@@ -165,12 +169,19 @@ class RecentWorkReader:
         self._clock = clock
 
     def read(self) -> RecentWork:
-        """Read once: three to twelve calls of CloudWatch Logs, and with presence records one of DynamoDB."""
+        """Read once: four to sixteen calls of CloudWatch Logs, and with presence records one of DynamoDB."""
         now = self._clock()
         notes: list[str] = []
         since, handled = self._handled(now, notes)
-        failed_since, failed = self._whole(now, FAILING, "failures", notes)
-        tried_since, tries = self._whole(now, AWAY_OR_BACK, "resources away", notes)
+        failed_since, lines = self._whole(now, FAILING, "failures", notes)
+        failed = _events(lines, FAILING)
+        tried_since, lines = self._whole(now, AWAY_OR_BACK, "resources away", notes)
+        late = self._timeout + LATE.total_seconds()
+        away = away_resources(_events(lines, AWAY_OR_BACK), now=now, late=late)
+        _, lines = self._whole(now, WANTED, "returned messages", notes)
+        symptoms = symptoms_of(
+            lines, _events(lines, RETURNED), away=away, done=[*handled, *failed], now=now, late=late
+        )
         return RecentWork(
             since=since,
             waits=waits_of(handled),
@@ -178,38 +189,34 @@ class RecentWorkReader:
             failures=failures_of(failed),
             running=self._running(now, [*handled, *failed], notes),
             tried_since=tried_since,
-            away=away_resources(tries, now=now, late=self._timeout + LATE.total_seconds()),
+            away=away,
+            symptoms=symptoms,
             notes=notes,
         )
 
     def _handled(self, now: float, notes: list[str]) -> tuple[float, list[LogEvent]]:
         names = (Event.MESSAGE_HANDLED,)
         span, cut = SPAN, list[str]()
-        events = self._events(now - span.total_seconds(), names, "waits", cut)
+        events = _events(self._lines(now - span.total_seconds(), names, "waits", cut), names)
         if cut or not events:
             span, cut = FLOOD_SPAN if cut else FEW_SPAN, []
-            events = self._events(now - span.total_seconds(), names, "waits", cut)
+            events = _events(self._lines(now - span.total_seconds(), names, "waits", cut), names)
         notes += cut
         if not events:
             notes.append("waits not yet known: the log has no handled message of the last hour")
         return now - span.total_seconds(), events
 
     def _whole(
-        self, now: float, names: Sequence[Event], what: str, notes: list[str]
-    ) -> tuple[float, list[LogEvent]]:
+        self, now: float, containing: Sequence[str], what: str, notes: list[str]
+    ) -> tuple[float, list[LogLine]]:
         # A full reading is cut at its end, which is not the latest: lines come by streams.
         for span in WHOLE_SPANS:
             since, cut = now - span.total_seconds(), list[str]()
-            events = self._events(since, names, what, cut)
+            lines = self._lines(since, containing, what, cut)
             if not cut:
                 break
         notes += cut
-        return since, events
-
-    def _events(self, since: float, names: Sequence[Event], what: str, notes: list[str]) -> list[LogEvent]:
-        lines = self._lines(since, names, what, notes)
-        found = (read_event(line) for line in lines)
-        return [event for event in found if event is not None and event.name in names]
+        return since, lines
 
     def _lines(self, since: float, containing: Sequence[str], what: str, notes: list[str]) -> list[LogLine]:
         lines = list(itertools.islice(self._logs.lines(since=since, containing=containing), MAX_LINES))
@@ -230,6 +237,11 @@ class RecentWorkReader:
             notes.append("running invocations unknown: the log has not all lines START and REPORT of Lambda")
             return None
         return _started(lines, events, now=now, timeout=self._timeout)
+
+
+def _events(lines: Iterable[LogLine], names: Sequence[Event]) -> list[LogEvent]:
+    found = (read_event(line) for line in lines)
+    return [event for event in found if event is not None and event.name in names]
 
 
 def waits_of(events: Iterable[LogEvent]) -> list[Wait]:
@@ -255,10 +267,14 @@ def _wait(lane: str, kind: str, found: Sequence[tuple[float, float]]) -> Wait:
 def failures_of(events: Iterable[LogEvent]) -> list[Failure]:
     """Return failures by lane, kind and error, the most frequent first."""
     found: dict[tuple[str, str, str], list[LogEvent]] = defaultdict(list)
-    for event in events:
+    logged = list(events)
+    failed = Counter(
+        event.fields.get("message_id") for event in logged if event.name != Event.MESSAGE_DEAD_LETTERED
+    )
+    for event in logged:
         key = (event.lane, str(event.fields.get("kind") or ""), _VARIES.sub("#", _error_of(event)))
         found[key].append(event)
-    failures = [_failure(lane, kind, group) for (lane, kind, _), group in found.items()]
+    failures = [_failure(lane, kind, group, failed) for (lane, kind, _), group in found.items()]
     return sorted(failures, key=lambda one: (-one.attempts - one.dead_letters, -one.last_at))
 
 
@@ -266,18 +282,24 @@ def _error_of(event: LogEvent) -> str:
     return str(event.fields.get("error") or event.fields.get("reason") or "no error was logged")
 
 
-def _failure(lane: str, kind: str, events: Sequence[LogEvent]) -> Failure:
+def _failure(lane: str, kind: str, events: Sequence[LogEvent], failed: Mapping[Any, int]) -> Failure:
     last = max(events, key=lambda event: event.line.at)
+    dead = [event for event in events if event.name == Event.MESSAGE_DEAD_LETTERED]
     return Failure(
         lane=lane,
         kind=kind,
         code=error_code(_error_of(events[0])),
         error=_error_of(events[0]),
-        attempts=sum(event.name != Event.MESSAGE_DEAD_LETTERED for event in events),
-        dead_letters=sum(event.name == Event.MESSAGE_DEAD_LETTERED for event in events),
+        # The last attempt has no event but the dead letter's; a refused message had none.
+        attempts=len(events) - len(dead) + sum(_has_attempt(event, failed) for event in dead),
+        dead_letters=len(dead),
         last_at=last.line.at,
         last_id=str(last.fields.get("id") or last.fields.get("message_id") or ""),
     )
+
+
+def _has_attempt(dead: LogEvent, failed: Mapping[Any, int]) -> bool:
+    return (number_of(dead.fields, "attempts") or 0) > failed.get(dead.fields.get("message_id"), 0)
 
 
 def _present(records: Iterable[Presence], *, now: float, timeout: float) -> list[Running]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from lanes.config import EngineName
 from lanes.consumer.attempts import last_error
 from lanes.errors import AwsError
-from lanes.operate.history.descriptions import error_code
+from lanes.operate.history.descriptions import counted, error_code, format_seconds
+from lanes.operate.history.symptoms import Symptom
 from lanes.operate.lanes.figures import (
     UNKNOWN,
     DepthTrend,
@@ -21,16 +23,21 @@ from lanes.operate.lanes.figures import (
 from lanes.operate.lanes.mappings import DISABLED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from datetime import timedelta
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from lanes.config import LanesConfig
     from lanes.consumer.ledger import Entry
     from lanes.depth import LaneDepth
     from lanes.operate.history.recent import RecentWork
     from lanes.operate.lanes.mappings import LaneMapping
+    from lanes.outbox.store import OutboxStatus
 
 T = TypeVar("T")
+OUTBOX_LASTS = timedelta(seconds=10)
+"""How long its status holds: it takes forty small queries."""
+NO_MAPPING = "none"
+OUTBOX_WAIT = 60.0
+"""Seconds after which an entry of the outbox waits for something: a relay sends within seconds."""
 
 
 class Depths(Protocol):
@@ -173,7 +180,7 @@ class BellStatus:
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
     """
-    All lanes at one moment, epoch seconds, the highest first, with notes on unknown values.
+    All lanes at one moment, epoch seconds, the highest first, with symptoms and notes on unknown values.
 
     The pull engine has a bell. `figures_read` is False if the figures could not be read; otherwise those that are None
     are not known yet.
@@ -184,6 +191,7 @@ class Status:
     engine: EngineName
     lanes: Sequence[LaneStatus]
     bell: BellStatus | None
+    symptoms: Sequence[Symptom]
     notes: Sequence[str]
 
     @property
@@ -205,6 +213,7 @@ class StatusReader:
         mappings: states of the mappings.
         figures: reads the known ages, rates and yields by lane.
         trend: the readings before this one, for the time to drain.
+        outbox: reads the status of the outbox; None without one.
     """
 
     def __init__(
@@ -215,7 +224,9 @@ class StatusReader:
         mappings: MappingStates,
         figures: Callable[[], Mapping[str, LaneFigures]],
         trend: DepthTrend,
+        outbox: Callable[[], OutboxStatus | None] = lambda: None,
     ) -> None:
+        self._read_outbox = outbox
         self._trend = trend
         self._config = config
         self._depths = depths
@@ -246,8 +257,20 @@ class StatusReader:
             engine=engine,
             lanes=lanes,
             bell=bell,
+            symptoms=[*_stopped(lanes, bell), *self._outbox(notes), *_stuck(lanes)],
             notes=list(dict.fromkeys(notes)),
         )
+
+    def _outbox(self, notes: list[str]) -> Iterator[Symptom]:
+        found = _or_unknown(self._read_outbox, notes, "outbox")
+        if found is None or found.oldest_at is None:
+            return
+        waited = self._trend.clock() - found.oldest_at
+        if waited > OUTBOX_WAIT:
+            lanes = ", ".join(f"{count} of {lane}" for lane, count in sorted(found.lanes.items()))
+            more = "" if found.is_complete else "at least "
+            text = f"the oldest entry of the outbox has waited {format_seconds(round(waited))}; {more}{lanes} wait"
+            yield Symptom(page="outbox-oldest-age", text=text)
 
     def _bell(self, notes: list[str]) -> BellStatus:
         depth = _or_unknown(self._depths.bell, notes, "rings of the bell")
@@ -289,8 +312,37 @@ class StatusReader:
         )
 
 
+def _stopped(lanes: Sequence[LaneStatus], bell: BellStatus | None) -> Iterator[Symptom]:
+    """Yield what receives nothing: its mapping is disabled or missing."""
+    if bell is not None and bell.mapping in (DISABLED, NO_MAPPING):
+        text = f"no invocation starts: the bell's mapping is {bell.mapping}"
+        yield Symptom(page="heartbeat", text=text)
+        return
+    for lane in lanes:
+        if lane.mapping in (DISABLED, NO_MAPPING):
+            waiting = counted(lane.waiting + lane.in_flight, "message")
+            text = f"{lane.lane} is not received: its mapping is {lane.mapping}; {waiting} in it"
+            yield Symptom(page="oldest-age", lane=lane.lane, text=text)
+
+
+def _stuck(lanes: Sequence[LaneStatus]) -> Iterator[Symptom]:
+    """Yield what waits for an operator: blocked groups, and dead letters."""
+    for lane in lanes:
+        if lane.blocked:
+            first = lane.blocked[0]
+            text = (
+                f"{counted(len(lane.blocked), 'group')} of {lane.lane} blocked: {first.group} waits behind "
+                f"{first.kind} {first.id}, which fails again and again ({first.error})"
+            )
+            yield Symptom(page="blocked", lane=lane.lane, text=text)
+    for lane in lanes:
+        if lane.dead_letters:
+            text = f"{lane.lane} has {counted(lane.dead_letters, 'dead letter')}"
+            yield Symptom(page="dead-letters", lane=lane.lane, text=text)
+
+
 def _state_of(mappings: Sequence[LaneMapping] | None) -> str | None:
-    return None if mappings is None else ", ".join(one.state for one in mappings) or "none"
+    return None if mappings is None else ", ".join(one.state for one in mappings) or NO_MAPPING
 
 
 def _or_unknown(read: Callable[[], T], notes: list[str], what: str) -> T | None:

@@ -6,7 +6,7 @@ import { el } from "./dom.js";
 import { clock, count, duration, milliseconds, NOT_YET, rate, UNKNOWN } from "./format.js";
 import { BAR_BANDS, barsOf, pointsOf, Timeline } from "./timeline.js";
 import { Runs } from "./runs.js";
-import { awayLines, Work } from "./work.js";
+import { symptomLines, Work } from "./work.js";
 
 const WINDOWS = [[300, "5 min"], [900, "15 min"], [3600, "1 h"], [10800, "3 h"]];
 const MINUTE = 60;
@@ -25,7 +25,8 @@ export function enter(main, { target, state, query }) {
     history: {},
     marks: [],
     engine: el("p", { class: "quiet", id: "engine" }),
-    away: el("div", { class: "notes", id: "away" }),
+    symptoms: el("div", { class: "notes", id: "symptoms" }),
+    logged: el("div", { class: "notes", id: "logged-symptoms" }),
     notes: el("div", { class: "notes" }),
     past: el("p", { class: "quiet" }),
     slowAt: 0,
@@ -37,7 +38,7 @@ export function enter(main, { target, state, query }) {
   };
   main.append(
     el("h1", { class: "hidden-text" }, "Lanes"),
-    el("section", { class: "panel", "aria-label": "Lanes" }, laneTable(target), view.engine, view.away, view.notes),
+    el("section", { class: "panel", "aria-label": "Lanes" }, view.logged, view.symptoms, laneTable(target), view.engine, view.notes),
     el("section", { class: "panel", "aria-labelledby": "timeline-title" },
       el("div", { class: "panel-head" }, el("h2", { id: "timeline-title" }, "Timeline"), legend(), windows(state)),
       view.timeline.root, view.past),
@@ -55,6 +56,7 @@ export function renew(state) {
   for (const lane of state.look.lanes) update(lane, trendOf(state.samples, state.look.lanes.indexOf(lane)), absent);
   const until = Math.max(...state.look.lanes.map((lane) => lane.figures.until ?? 0));
   view.engine.textContent = `${state.look.engine}${until ? `; columns from CloudWatch are of the 5 min until ${clock(until)}` : ""}`;
+  view.symptoms.replaceChildren(...symptomLines(state.look.symptoms));
   view.notes.replaceChildren(...state.look.notes.map((note) => el("p", { class: "quiet" }, `Note: ${note}`)));
   draw(state);
   if (Date.now() / 1000 - view.slowAt > SLOW) slowly(state);
@@ -78,7 +80,7 @@ async function slowly(state) {
   draw(state);
 }
 
-/** Read the log of the function: waits, running invocations, failures and resources that are away. */
+/** Read the log of the function: waits, running invocations, failures and symptoms. */
 async function readWork(state) {
   const mine = view;
   mine.workAt = Date.now() / 1000;
@@ -87,12 +89,12 @@ async function readWork(state) {
     if (view !== mine) return;
     mine.waits = new Map(found.waits.filter((wait) => !wait.kind).map((wait) => [wait.lane, wait]));
     mine.work.show(found);
-    mine.away.replaceChildren(...awayLines(found));
+    mine.logged.replaceChildren(...symptomLines(found.symptoms, found.notes));
     for (const lane of state.look.lanes) updateWait(lane);
   } catch (error) {
     if (view !== mine) return;
     mine.work.fail(faultBox(faultOf(error)));
-    mine.away.replaceChildren(el("p", { class: "quiet" }, "Note: resources away unknown: the log could not be read"));
+    mine.logged.replaceChildren(el("p", { class: "quiet" }, "Note: resources away and messages without a handler unknown: the log could not be read"));
   }
 }
 

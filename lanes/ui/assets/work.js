@@ -1,7 +1,7 @@
-// From the log of the function: below the lanes waits by kind, running invocations and failures by error; resources away.
+// From the log of the function: below the lanes waits by kind, running invocations and failures by error; symptoms.
 
 import { el, table } from "./dom.js";
-import { ago, count, duration, moment } from "./format.js";
+import { ago, count, duration } from "./format.js";
 import { remember } from "./form.js";
 
 const MS = 1000;
@@ -47,18 +47,10 @@ export class Work {
   }
 }
 
-/** A line for each resource that was away at its latest try. */
-export function awayLines({ away, tried_since, notes }) {
-  const at = (value) => (value === null ? "unknown" : moment(value));
-  const span = `By the tries of the last ${duration(Math.round(Date.now() / MS - tried_since))}, from the log`;
-  return [...away.map((one) => {
-    const isKnown = one.next_at !== null;
-    const found = `since ${at(one.since)}, ${one.tries ?? "unknown"} tries${one.slots > 1 ? ` by ${one.slots} slots` : ""}`;
-    return el("p", { title: span }, el("strong", { class: "bad" }, `${one.resource} ${isKnown ? "away" : "unknown"}`),
-      isKnown ? ` ${found}, next ${at(one.next_at)}; last ${at(one.last_at)} ` : `: away ${found} at the last try, ${at(one.last_at)} `,
-      el("span", { class: "quiet" }, `(${one.reason})`));
-  }), ...notesOf(notes, "resources away")];
-}
+/** A line for each thing that is wrong, in the words of `lanes status`. */
+export const symptomLines = (symptoms, notes = []) => [
+  ...symptoms.map(({ text, page }) => el("p", {}, el("strong", { class: "bad" }, text), el("span", { class: "quiet" }, ` [runbook: ${page}]`))),
+  ...notesOf(notes, "resources away"), ...notesOf(notes, "returned messages")];
 
 const notesOf = (notes, begin) => notes.filter((one) => one.startsWith(begin)).map((one) => el("p", { class: "quiet" }, `Note: ${one}`));
 
@@ -89,7 +81,7 @@ const FAILURES = [
   { title: "lane", cell: (row) => row.lane },
   { title: "kind", heads: true, cell: (row) => row.kind || "no event" },
   { title: "error", kind: "long", cell: (row) => el("div", { class: "clamp", title: row.error }, row.error) },
-  { title: "attempts", kind: "number", hint: "Failed attempts that another one follows", cell: (row) => count(row.attempts) },
+  { title: "attempts", kind: "number", hint: "Failed attempts, with those that end in a dead letter", cell: (row) => count(row.attempts) },
   { title: "dead letters", kind: "number", cell: (row) => (row.dead_letters ? link("dead-letters", { lane: row.lane, kind: row.kind }, count(row.dead_letters)) : "0") },
   { title: "last", kind: "when", value: (row) => row.last_at, cell: (row) => ago(row.last_at) },
   { title: "its message", kind: "id", cell: (row) => link("trace", { id: row.last_id }, row.last_id) },

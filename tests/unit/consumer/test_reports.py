@@ -79,7 +79,7 @@ def test_kept_records(recorder):
 
     lines = [(fields["records"], fields["reason"], fields["delay"]) for _, fields in recorder.events]
     assert lines == [(2, "later", 5), (1, "later", 9)]
-    assert recorder.events[1][1]["messages"] == [SHORT]
+    assert recorder.events[1][1]["messages"] == [{**SHORT, "sent_at": RECORD.sent_at}]
     assert recorder.counts == {Metric.RETURNED: 3, Metric.YIELDED: 1}
 
 

@@ -12,6 +12,7 @@ from lanes.errors import AwsError
 from lanes.operate.lanes.figures import UNKNOWN, DepthTrend, Drain, Growth, LaneFigures, drain_of
 from lanes.operate.lanes.mappings import LaneMapping
 from lanes.operate.lanes.status import StatusReader
+from lanes.outbox.store import OutboxStatus
 
 MAPPING = LaneMapping(
     uuid="u", state="Enabled", function_arn="f", batch_size=10, maximum_concurrency=2, reports_failures=True
@@ -135,10 +136,9 @@ BLOCKS = LanesConfig.from_dict({"consumer": {"on_exhausted": {"payment": "block"
 PULL = LanesConfig.from_dict({"consumer": {"engine": "pull"}})
 
 
-def status_of(known, config=None, trend=None):
-    config = config or LanesConfig()
-    trend = trend or DepthTrend()
-    return StatusReader(config=config, depths=known, mappings=known, figures=known.read, trend=trend).read()
+def status_of(known, config=None, trend=None, **reads):
+    parts = {"config": config or LanesConfig(), "trend": trend or DepthTrend()} | reads
+    return StatusReader(depths=known, mappings=known, figures=known.read, **parts).read()
 
 
 def test_a_status_puts_together_what_is_known():
@@ -230,3 +230,39 @@ def test_an_empty_lane_has_no_oldest_message():
     )
 
     assert status_of(known).lanes[0].figures.oldest_age is None
+
+
+def test_what_stands_still_is_a_symptom_with_its_page():
+    """A mapping that is switched off, and an outbox that does not send."""
+    trend = DepthTrend(lambda: 1_000.0)
+    waiting = OutboxStatus(counts={}, lanes={"HIGH": 3, "MAIN": 1}, oldest_at=400.0, is_complete=False)
+    known = Known(mapping=dataclasses.replace(MAPPING, state="Disabled"))
+
+    found = status_of(known, config=BLOCKS, trend=trend, outbox=lambda: waiting).symptoms
+
+    assert [(one.page, one.lane) for one in found] == [
+        *(("oldest-age", lane) for lane in ("HIGH", "MEDIUM", "MAIN")),
+        ("outbox-oldest-age", ""),
+        ("blocked", "MAIN"),
+        *(("dead-letters", lane) for lane in ("HIGH", "MEDIUM", "MAIN")),
+    ]
+    assert [one.text for one in found[2:6]] == [
+        "MAIN is not received: its mapping is Disabled; 7 messages in it",
+        "the oldest entry of the outbox has waited 10 min; at least 3 of HIGH, 1 of MAIN wait",
+        (
+            "1 group of MAIN blocked: acme waits behind payment p-1, which fails again and again (the attempt ended "
+            "without an answer: its process crashed or ran out of time)"
+        ),
+        "HIGH has 4 dead letters",
+    ]
+
+
+@pytest.mark.parametrize(("state", "pages"), [("Disabled", {"heartbeat"}), ("Enabled", set())])
+def test_a_bell_that_stands_still_stops_all_lanes(state, pages):
+    """One symptom for all; one that sends at once has none, nor has an outbox with fresh entries."""
+    known = Known(mapping=dataclasses.replace(MAPPING, state=state))
+    fresh = OutboxStatus(counts={}, oldest_at=990.0)
+
+    status = status_of(known, config=PULL, trend=DepthTrend(lambda: 1_000.0), outbox=lambda: fresh)
+
+    assert {one.page for one in status.symptoms} == {"dead-letters"} | pages

@@ -152,21 +152,22 @@ def test_before_the_first_minute_is_over_nothing_is_guessed(lane):
     assert "rates per minute from CloudWatch: it has none yet" in headings
 
 
-def test_a_resource_that_is_away_has_a_line_with_its_source_and_span(lane):
-    """Above the rates, which it explains; without one, there is no heading either."""
-    lane.seconds(40, sent=1)
-    assert not any("resources away" in line for line in words(lane)[1])
+def test_what_is_wrong_comes_first_in_words(lane):
+    """Above all tables, with the page of the runbook: what the log shows before what the counts show."""
+    lane.seconds(40, sent=1, died=1)
     away = {"event": "resource_away", "lane": "MAIN", "resource": "bank", "reason": "OSError: refused"}
     text = json.dumps(away | {"since": START, "tries": 7, "next_at": START + 45})
     lane.log.append(LogLine(id="away", at=START + 30, text=text))
 
     _, lines = words(lane)
 
-    place = lines.index("resources away, by their slots' tries of the last 1 h, from the log")
-    assert lines[place + 1] == (
-        "bank away since 03:00:00Z, 7 tries, next 03:00:45Z; last 03:00:30Z (OSError: refused)"
-    )
-    assert place < next(number for number, line in enumerate(lines) if "per minute" in line)
+    assert lines[:2] == [
+        (
+            "bank away since 03:00:00Z, 7 tries, next 03:00:45Z; last 03:00:30Z (OSError: refused) "
+            "[runbook: resource-away]"
+        ),
+        "MAIN has 40 dead letters [runbook: dead-letters]",
+    ]
 
 
 def test_a_flood_grows_by_its_depth_and_shows_what_dies(lane):

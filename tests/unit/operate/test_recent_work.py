@@ -126,6 +126,22 @@ def test_failures_are_grouped_by_error_without_numbers_and_ids(log):
     assert failures[0].last_at == NOW - 50
 
 
+def test_a_dead_letter_counts_the_attempt_that_no_other_event_has(log):
+    """As its trace does: the last attempt, also one that killed its process; a refused message had none."""
+    message = {"lane": "MAIN", "kind": "order.placed", "error": "ValueError: no"}
+    for attempt in range(1, 5):
+        log.add(100 - attempt, event="message_failed", message_id="m-1", attempt=attempt, **message)
+    dead = {"event": "message_dead_lettered", **message}
+    log.add(50, message_id="m-1", attempts=5, **dead)
+    log.add(49, message_id="m-2", attempts=0, **dead)
+    log.add(60, event="message_failed", message_id="m-3", attempt=1, **message)
+    log.add(48, message_id="m-3", attempts=1, **dead)
+
+    (failure,) = read(log).failures
+
+    assert (failure.attempts, failure.dead_letters) == (6, 3)
+
+
 def test_presence_records_show_which_environment_has_which_lane_since_when(log):
     """A released slot and one whose deadline is over run nothing."""
     records = [
@@ -187,3 +203,72 @@ def test_an_empty_log_runs_nothing_and_has_no_waits(log):
 
     assert (found.waits, found.failures, found.running) == ([], [], [])
     assert found.notes == ["waits not yet known: the log has no handled message of the last hour"]
+
+
+def returned(log, ago, *, kind, delay=60, lane="MAIN", ids=("m-1",), **fields):
+    """Add a return of messages that were sent ten minutes before."""
+    messages = [{"message_id": one, "kind": kind, "sent_at": NOW - 600} for one in ids]
+    log.add(ago, event="batch_returned", lane=lane, delay=delay, messages=messages, **fields)
+
+
+def symptoms(log):
+    """Return what is wrong, in words."""
+    return [str(one) for one in read(log).symptoms]
+
+
+def test_kinds_without_a_handler_are_named_with_count_and_age(log):
+    """Each message once, until it is done or has not come again."""
+    log.handled(20, "MAIN", "order.placed", 1)
+    for ago in (100, 40):
+        returned(log, ago, kind="order.placd", reason="unknown_kind", ids=("m-1", "m-2"))
+    returned(log, 50, kind="weird", lane="HIGH", reason="unknown_kind", ids=("m-3",))
+    returned(log, 200, kind="gone", reason="unknown_kind", ids=("m-4",))
+    returned(log, 30, kind="order.late", reason="unknown_kind", ids=("m-5",))
+    log.handled(10, "MAIN", "order.late", 1, message_id="m-5")
+    returned(log, 30, kind="behind", reason="behind", ids=("m-6",))
+
+    assert symptoms(log) == [
+        (
+            "order.placd has no handler: 2 messages in MAIN, the oldest sent 10 min ago; did you mean order.placed? "
+            "[runbook: unknown-kinds]"
+        ),
+        "weird has no handler: 1 message in HIGH, the oldest sent 10 min ago [runbook: unknown-kinds]",
+    ]
+
+
+def test_a_resource_that_is_away_for_some_messages_is_named_with_its_reason(log):
+    """However long they stay away; those of an outage of all are told by its own line."""
+    returned(log, 800, kind="charge", delay=900, reason="away", error="bank 7 is closed")
+
+    assert symptoms(log) == [
+        (
+            "charge: resource away for 1 message in MAIN, the oldest sent 10 min ago, others are handled "
+            "(bank 7 is closed) [runbook: resource-away]"
+        )
+    ]
+    away = {"resource": "bank", "reason": "no", "since": NOW - 90, "tries": 3, "next_at": NOW + 5}
+    log.add(10, event="resource_away", lane="MAIN", **away)
+    assert symptoms(log) == [f"{read(log).away[0].describe(NOW)} [runbook: resource-away]"]
+
+
+def test_an_import_that_fails_and_killed_invocations_come_first(log):
+    """Until a message is handled by code that starts."""
+    returned(log, 10, kind="weird", reason="unknown_kind")
+    failed = {"queue": "q", "records": 1, "messages": [{"message_id": "m-9"}]}
+    trace = "Traceback\n  File \"handler.py\"\nModuleNotFoundError: No module named 'bank'"
+    log.add(50, event="import_failed", exception=trace, **failed)
+    log.add(40, event="import_failed", exception=trace, **failed)
+    log.add(30, "2027-01-15T08:00:00Z r Task timed out after 30.00 seconds")
+
+    first, second, _ = symptoms(log)
+
+    assert first == (
+        "the function's module can't be imported since 02:45:50Z at the latest, and 1 message came back: "
+        "ModuleNotFoundError: No module named 'bank' [runbook: errors]"
+    )
+    assert second == (
+        "1 invocation ended without an answer, the last one at 02:46:10Z: Task timed out after 30.00 seconds "
+        "[runbook: errors]"
+    )
+    log.handled(5, "MAIN", "order.placed", 1)
+    assert len(symptoms(log)) == 2

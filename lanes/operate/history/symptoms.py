@@ -1,0 +1,149 @@
+"""
+Symptoms: what is wrong with the lanes now, in words, each with the page of the runbook that ends it.
+
+Those of the log are here: messages that come back again and again without an attempt, and invocations without an end.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from lanes.events import Event
+from lanes.operate.history.descriptions import counted, error_of, format_clock, format_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+
+    from lanes.operate.history.log import LogEvent, LogLine, MessageEvent
+    from lanes.operate.history.resources import AwayResource
+
+UNKNOWN_KIND, AWAY = "unknown_kind", "away"
+RETURNED = (Event.BATCH_RETURNED, Event.IMPORT_FAILED)
+# AWS: what Lambda writes for an invocation that its process or its time ended (Lambda, "Troubleshoot execution").
+KILLED = ("Task timed out after", "Runtime exited with")
+WANTED = (UNKNOWN_KIND, AWAY, Event.IMPORT_FAILED, *KILLED)
+"""Texts of the lines that are read."""
+LONGEST_RETURN = 60
+"""Most seconds for which an import that fails keeps records away (`lanes.aws.entry_point`)."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Symptom:
+    """
+    One thing that is wrong now.
+
+    Attributes:
+        page: name of the runbook's page.
+        text: one line for people.
+        lane: its lane; empty if it is about several or all.
+    """
+
+    page: str
+    text: str
+    lane: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.text} [runbook: {self.page}]"
+
+
+def symptoms_of(
+    lines: Sequence[LogLine],
+    events: Iterable[LogEvent],
+    *,
+    away: Sequence[AwayResource],
+    done: Iterable[LogEvent],
+    now: float,
+    late: float,
+) -> list[Symptom]:
+    """
+    Return the symptoms that the log shows, the widest first.
+
+    Args:
+        lines: lines with one of the texts `WANTED`, and perhaps others.
+        events: the events `RETURNED` in them.
+        away: resources that are away.
+        done: events of messages that were handled or dead-lettered.
+        now: epoch seconds.
+        late: seconds after the return of a message within which the log has its next event.
+    """
+    returned, ended, kinds = list(events), set[str](), set[str]()
+    handled_at = 0.0
+    for event in done:
+        ended |= {one.message_id for one in event.by_message()}
+        if event.name == Event.MESSAGE_HANDLED:
+            kinds.add(str(event.fields.get("kind") or ""))
+            handled_at = max(handled_at, event.line.at)
+    of_groups = {lane for one in away for lane in one.lanes}
+    return [
+        *_imports(returned, after=max(handled_at, now - LONGEST_RETURN - late), now=now),
+        *_killed(lines, now),
+        *(Symptom(page="resource-away", text=one.describe(now)) for one in away),
+        *_waiting(returned, AWAY, ended, kinds, now=now, late=late, without=of_groups),
+        *_waiting(returned, UNKNOWN_KIND, ended, kinds, now=now, late=late),
+    ]
+
+
+def _imports(events: Iterable[LogEvent], *, after: float, now: float) -> Iterator[Symptom]:
+    failed = [event for event in events if event.name == Event.IMPORT_FAILED]
+    if not failed or (last := max(failed, key=lambda event: event.line.at)).line.at < after:
+        return
+    messages = {one.message_id for event in failed for one in event.by_message()}
+    since = format_clock(min(event.line.at for event in failed), near=now)
+    yield Symptom(
+        page="errors",
+        text=f"the function's module can't be imported since {since} at the latest, and "
+        f"{counted(len(messages), 'message')} came back: {error_of(last.fields)}",
+    )
+
+
+def _killed(lines: Iterable[LogLine], now: float) -> Iterator[Symptom]:
+    found = [(line, text) for line in lines for text in KILLED if text in line.text]
+    if found:
+        last, text = max(found, key=lambda one: one[0].at)
+        said = " ".join(last.text[last.text.index(text) :].split())
+        yield Symptom(
+            page="errors",
+            text=f"{counted(len(found), 'invocation')} ended without an answer, the last one at "
+            f"{format_clock(last.at, near=now)}: {said}",
+        )
+
+
+def _waiting(
+    events: Iterable[LogEvent],
+    reason: str,
+    ended: Collection[str],
+    kinds: Collection[str],
+    *,
+    now: float,
+    late: float,
+    without: Collection[str] = (),
+) -> Iterator[Symptom]:
+    """Yield a symptom for each lane and kind with messages that returned for a reason, and have not come again."""
+    latest: dict[str, MessageEvent] = {}
+    for event in sorted(events, key=lambda event: event.line.at):
+        if event.fields.get("reason") == reason and event.lane not in without:
+            latest |= {one.message_id: one for one in event.by_message()}
+    found: dict[tuple[str, str], list[MessageEvent]] = defaultdict(list)
+    for one in latest.values():
+        if one.message_id not in ended and one.at + (one.delay or 0.0) + late > now:
+            found[one.lane, one.kind].append(one)
+    for messages in sorted(found.values(), key=len, reverse=True):
+        yield _symptom(reason, messages, kinds, now)
+
+
+def _symptom(reason: str, messages: Sequence[MessageEvent], kinds: Collection[str], now: float) -> Symptom:
+    lane, kind = messages[0].lane, messages[0].kind
+    sent = [at for one in messages if (at := one.sent_at) is not None]
+    age = f", the oldest sent {format_seconds(round(now - min(sent)))} ago" if sent else ""
+    waiting = f"{counted(len(messages), 'message')} in {lane}{age}"
+    if reason == UNKNOWN_KIND:
+        meant = difflib.get_close_matches(kind, kinds, 1)
+        hint = f"; did you mean {meant[0]}?" if meant else ""
+        text = f"{kind or 'a body without a kind'} has no handler: {waiting}{hint}"
+        return Symptom(page="unknown-kinds", lane=lane, text=text)
+    error = str(max(messages, key=lambda one: one.at).fields.get("error") or "")
+    text = f"{kind or 'a raw body'}: resource away for {waiting}, others are handled{f' ({error})' if error else ''}"
+    return Symptom(page="resource-away", lane=lane, text=text)
