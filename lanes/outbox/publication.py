@@ -7,6 +7,7 @@ Only a refusal of the entry itself is an attempt. If a lane accepts nothing, its
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -156,7 +157,7 @@ class Publication:
             is_untried = unsent.code in UNTRIED
             mark = returned(entry, due_at=None if is_untried or not delay else now + delay)
         _keep_ahead(ahead, mark)
-        return mark
+        return replace(mark, maybe_sent=unsent.maybe_sent)
 
     def _behind(self, entry: Entry, ahead: Mapping[str, Mark]) -> Mark | None:
         """Return the mark of an entry if an earlier one of its group, however it ended, keeps the group waiting."""

@@ -19,7 +19,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from lanes.errors import AwsError, OutboxStoreError, UnwrittenMarksError
-from lanes.outbox.entry import WAITING
 from lanes.outbox.publication import STORE, Publication
 from lanes.outbox.rules import Mark, lane_shares, next_pause
 from lanes.outbox.telemetry import RelayMetric, RelayRound, RelayTelemetry
@@ -327,10 +326,6 @@ class Relay:
             lock_lost=len(marks) - len(held) - unwritten,
             is_idle=False,
         )
-        unsent = [mark.entry for mark in written if mark.state in WAITING and mark.entry.unique_key]
-        if unsent:
-            kept = self._settings.abandoned_retention.total_seconds()
-            self.store.take_keys_again(unsent, now=now, expires_at=now + kept)
         seconds = now - claimed.at
         self._telemetry.round(outcome, written, now=now, seconds=seconds)
         if seconds > self._settings.lock.total_seconds() / 2:

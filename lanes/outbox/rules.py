@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from lanes.outbox.entry import FINISHED, LONGEST_ERROR, EntryState
+from lanes.outbox.entry import FINISHED, LONGEST_ERROR, WAITING, EntryState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -84,6 +84,7 @@ class Mark:
         holds_group: whether it is abandoned and stays the first of its group until an operator decides.
         expires_at: time from which a finished entry may be removed.
         sequence_number: sequence number in its queue.
+        maybe_sent: whether it was not marked as published although its message may be in the queue.
     """
 
     entry: Entry
@@ -95,11 +96,17 @@ class Mark:
     holds_group: bool = False
     expires_at: float | None = None
     sequence_number: str = ""
+    maybe_sent: bool = False
 
     @property
     def leaves_chain(self) -> bool:
         """Whether the next entry of its group may be sent."""
         return self.state in FINISHED and not self.holds_group
+
+    @property
+    def has_key(self) -> bool:
+        """Whether it waits with its unique key again; not if its message may be handled before a writer keeps it."""
+        return self.entry.unique_key is not None and self.state in WAITING and not self.maybe_sent
 
 
 def lane_shares(config: LanesConfig, free: Mapping[str, int] | None = None) -> list[LaneShare]:

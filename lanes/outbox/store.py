@@ -125,6 +125,7 @@ class RelayStore(Protocol):
         """
         Write marks on the entries that this owner still holds; return the ids of these entries.
 
+        An unsent entry has its unique key again, unless another one has it by now or its message may have been sent.
         A repeat of a call that failed has the same result.
 
         Raises:
@@ -133,13 +134,6 @@ class RelayStore(Protocol):
 
     def release(self, *, owner: str, locked_until: float, now: float) -> None:
         """Make the entries of a claim due that may have been written without an answer."""
-
-    def take_keys_again(self, entries: Sequence[Entry], *, now: float, expires_at: float) -> None:
-        """
-        Let entries that were not sent have their unique keys again.
-
-        If another entry with the key was written meanwhile, that one waits, and this one is cancelled.
-        """
 
     def remove_expired(self, *, now: float, limit: int) -> int:
         """Remove expired entries, up to a limit; return their number."""

@@ -25,7 +25,7 @@ from tests.support.outbox import SqlSubject, bridge_of, new_outbox
 from tests.support.outbox_bench import published
 from tests.support.outbox_faults import CAUSES
 from tests.support.outbox_relay import Run
-from tests.support.sending import ACCEPT, LOSE_CALL, REFUSE
+from tests.support.sending import ACCEPT, FAIL_CALL, LOSE_CALL, REFUSE, THROTTLE
 
 KEY = "nightly-42"
 
@@ -100,11 +100,10 @@ def test_the_key_is_free_once_a_relay_has_taken_the_entry(subject, clock, until)
         writer.add("c")
 
 
-@pytest.mark.parametrize("fails", ["entry", "lane"])
+@pytest.mark.parametrize("fails", [REFUSE, FAIL_CALL])
 def test_an_entry_that_was_claimed_and_not_sent_waits_with_its_key_again(subject, clock, fails):
     """Of half an hour of adds, one a minute, one entry waits; also where SQS refused it alone."""
-    plan = {"entry": lambda _: REFUSE, "lane": lambda _: LOSE_CALL}[fails]
-    writer = Writer(subject, clock, plan=plan)
+    writer = Writer(subject, clock, plan=lambda _: fails)
     for number in range(31):
         assert writer.add(f"e{number:02}", on_duplicate="keep") == "e00"
         writer.run.relay.run_once()
@@ -113,31 +112,72 @@ def test_an_entry_that_was_claimed_and_not_sent_waits_with_its_key_again(subject
     assert writer.ids() == ["e00"]
 
 
-def test_an_entry_comes_back_while_another_one_has_its_key(subject, clock):
-    """The later one waits, with what its writer has committed since; the other one is cancelled, and says so."""
+@pytest.mark.parametrize("lost", ["answer", "relay"])
+def test_an_entry_that_may_have_been_sent_is_not_kept(subject, clock, lost):
+    """Its message may have been handled before this commit, also if a later attempt clearly fails."""
+    answers = iter([LOSE_CALL, THROTTLE])
+    writer = Writer(subject, clock, plan=lambda _: next(answers, ACCEPT))
+    writer.add("a")
+    if lost == "answer":
+        writer.run.relay.run_once()
+        clock.advance(60)
+    else:
+        next(answers)
+        subject.store.claim(shares(writer), owner="o", now=clock(), locked_until=clock() + 60, limit=9)
+        clock.advance(60)
+        writer.run.relay.run_once()
+    writer.run.relay.run_once()
+
+    assert writer.add("b", on_duplicate="keep") == "b"
+    assert writer.add("c", on_duplicate="keep") == "b"
+    clock.advance(60)
+    writer.run.relay.run_until(clock() + 1)
+    assert sorted(writer.run.sent()) == ["a", "b"]
+
+
+def test_few_entries_of_a_key_wait_while_no_answer_comes(subject, clock):
+    """Only those that a relay has tried, one at a time, and one more."""
+    writer = Writer(subject, clock, plan=lambda _: LOSE_CALL)
+    for number in range(31):
+        writer.add(f"e{number:02}", on_duplicate="keep")
+        writer.run.relay.run_once()
+        clock.advance(60)
+
+    assert len(writer.ids()) < 5
+
+
+@pytest.mark.parametrize(
+    ("store", "is_open"),
+    [("sqlite", False), ("postgresql", False), ("postgresql", True), ("dynamodb", False)],
+)
+def test_an_entry_comes_back_while_another_one_has_its_key(store, request, clock, is_open):
+    """Both are sent: no writer was told otherwise. The relay does not wait for the other one's open transaction."""
+    subject = request.getfixturevalue(f"{store}_subject")
     writer = Writer(subject, clock)
     writer.add("a", group="g")
     writer.add("other", group="g", unique=None)
     send = writer.run.sqs.send_batch
+    with contextlib.ExitStack() as opened:
 
-    def add_meanwhile(_url, entries):
-        writer.run.sqs.send_batch = send
-        writer.add("b")
-        return CAUSES["unreachable"](entries)
+        def add_meanwhile(_url, entries):
+            writer.run.sqs.send_batch = send
+            if is_open:
+                connection = opened.enter_context(subject.engine.begin())
+                writer.outbox.add(connection, "k", None, id="b", unique=KEY)
+            else:
+                writer.add("b")
+            return CAUSES["throttled"](entries)
 
-    writer.run.sqs.send_batch = add_meanwhile
-    writer.run.relay.run_once()
+        writer.run.sqs.send_batch = add_meanwhile
+        writer.run.relay.run_once()
 
     assert writer.add("c", on_duplicate="keep") == "b"
-    entry = subject.operations.entry("a")
-    assert (entry.state, entry.last_error) == (
-        EntryState.CANCELLED,
-        "a later entry with its unique key waits",
-    )
     for _ in range(3):
         clock.advance(400)
         writer.run.relay.run_until(clock() + 1)
-    assert sorted(writer.run.sent()) == ["b", "other"]
+    sent = writer.run.sent()
+    assert sorted(sent) == ["a", "b", "other"]
+    assert sent.index("a") < sent.index("other")
 
 
 @pytest.mark.parametrize("store", ["sqlite", "postgresql"])

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lanes.aws.errors import aws_errors
+from lanes.aws.errors import CANCELLED, aws_errors
 from lanes.aws.table.items import pages_of
 from lanes.errors import AwsError
 
@@ -110,6 +110,27 @@ class TableCalls:
                 return None
             raise
         return answer["Attributes"]
+
+    def update_both(self, *changes: tuple[Any, Change]) -> bool:
+        """Change all of these items, or none if a condition does not hold or somebody else is changing one."""
+        actions: Any = [
+            {
+                "Update": {
+                    "TableName": self.table,
+                    "Key": {"pk": item["pk"], "sk": item["sk"]},
+                    **change.parameters(),
+                }
+            }
+            for item, change in changes
+        ]
+        try:
+            with aws_errors("TransactWriteItems"):
+                self.client.transact_write_items(TransactItems=actions)
+        except AwsError as error:
+            if error.code == CANCELLED:
+                return False
+            raise
+        return True
 
     def delete(self, keys: Sequence[Any]) -> None:
         """Delete items by their keys."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from lanes.aws.table.items import pages_of
 from lanes.errors import AwsError, UnwrittenMarksError
 from lanes.outbox.dynamodb.calls import CONCURRENCY, TableCalls
-from lanes.outbox.dynamodb.changes import Change, cancelled, candidate_of, id_of, outcome_of, ripe, runs_of
+from lanes.outbox.dynamodb.changes import Change, candidate_of, id_of, outcome_of, ripe, runs_of
 from lanes.outbox.dynamodb.item import (
     CHAINS_INDEX,
     DEAD,
@@ -230,9 +230,10 @@ class DynamoDBOutboxStore:
         for candidate in run:
             item = items[candidate.id]
             # Only texts are keys, whatever another program may have written.
-            if "S" in item.get("unique_key", {}):
+            key = item.get("unique_key", {}).get("S")
+            if key is not None:
                 # Before the lock: from then on the message may have been handled before a second writer commits.
-                self.release_key(item["unique_key"]["S"], item["sk"]["S"], now)
+                self.release_key(key, item["sk"]["S"], now)
             change = Change(
                 {
                     "state": EntryState.PROCESSING.value,
@@ -243,6 +244,7 @@ class DynamoDBOutboxStore:
                     "due_at": sortable(locked_until),
                     "ready": None,
                     "next_attempt_at": None,
+                    "unique_key": None,
                 },
                 same={"claim_order": item["claim_order"]["S"]},
                 # The index may be behind: only the base table decides whether the entry is still a candidate.
@@ -251,7 +253,8 @@ class DynamoDBOutboxStore:
             written = self.calls.update(item, change)
             if written is None:
                 break
-            locked.append(entry_of(written))
+            # A relay that dies leaves it without the key: whether it had been sent is unknown.
+            locked.append(replace(entry_of(written), unique_key=key))
         return locked
 
     def release_key(self, key: str, holder: str, now: float) -> None:
@@ -307,9 +310,15 @@ class DynamoDBOutboxStore:
         """Write marks on the entries that this owner still holds, then wake the entries that waited for them."""
 
         def write(mark: Mark) -> bool | AwsError:
-            change = Change(outcome_of(mark, now), same={"locked_by": owner})
+            setting, held = outcome_of(mark, now), {"locked_by": owner}
+            item, key = key_of(mark.entry), mark.entry.unique_key
             try:
-                return self.calls.update(key_of(mark.entry), change) is not None
+                if key is not None and mark.has_key:
+                    taken = Change({"holder": item["sk"]["S"], "expires_at": None}, same={"holder": None})
+                    with_key = Change({**setting, "unique_key": key}, same=held)
+                    if self.calls.update_both((item, with_key), (unique_key_of(key), taken)):
+                        return True
+                return self.calls.update(item, Change(setting, same=held)) is not None
             except AwsError as error:
                 # The others of the round are written all the same.
                 return error
@@ -340,20 +349,6 @@ class DynamoDBOutboxStore:
         same = {"locked_by": owner, "state": EntryState.PROCESSING.value}
         due = Change({"due_at": sortable(now)}, same=same)
         self.calls.in_parallel(lambda item: self.calls.update(item, due), items)
-
-    def take_keys_again(self, entries: Sequence[Entry], *, now: float, expires_at: float) -> None:
-        """Let unsent entries have their unique keys again; one whose key a later entry has is cancelled."""
-        for entry in entries:
-            key = key_of(entry)
-            again = Change({"holder": key["sk"]["S"], "expires_at": None}, same={"holder": None})
-            if self.calls.update(unique_key_of(entry.unique_key or ""), again) is not None:
-                continue
-            cancel = cancelled(
-                entry, "a later entry with its unique key waits", now=now, expires_at=expires_at
-            )
-            waits = Change(cancel, same={"locked_by": None, "expires_at": None})
-            if self.calls.update(key, waits) is not None:
-                self.wake({entry.chain}, now=now)
 
     def remove_expired(self, *, now: float, limit: int) -> int:
         """

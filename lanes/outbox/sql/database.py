@@ -23,10 +23,11 @@ READ_ONLY = "25006"
 # A prepared statement that exists already, and one that does not exist: with a pooler in transaction mode each
 # transaction may have another server, and the driver prepares its statements for one.
 POOLED = ("26000", "42P05")
-PASSING = ("08", READ_ONLY, "25P03", "40", "53", "55P03", "57", *POOLED)
+LOCK_TIMEOUT = "55P03"
+PASSING = ("08", READ_ONLY, "25P03", "40", "53", LOCK_TIMEOUT, "57", *POOLED)
 DATABASE_DROPPED = "57P04"
 # A statement timeout, and a lock timeout.
-CANCELLED = ("57014", "55P03")
+CANCELLED = ("57014", LOCK_TIMEOUT)
 READ_COMMITTED = "read committed"
 OLDEST_SNAPSHOT = """
     SELECT extract(epoch FROM now() - xact_start), pid, coalesce(nullif(application_name, ''), usename, '')

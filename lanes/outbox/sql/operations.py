@@ -94,6 +94,8 @@ class SqlOutboxOperations:
                 "attempts": 0,
                 "expires_at": None,
                 "changed_at": now,
+                # One that has ended waits without its key, which a later entry may have.
+                "unique_key": self._table.c.waiting_key,
                 "is_ready": not is_early and entry.group is None,
                 "is_parked": not is_early and entry.group is not None,
                 "is_scheduled": is_early,

@@ -124,7 +124,7 @@ def _entries(name: str, metadata: sa.MetaData, schema: str | None) -> sa.Table:
         sa.Column("not_before", sa.Double),
         sa.Column("is_scheduled", sa.Boolean, nullable=False),
         sa.Column("unique_key", sa.String(128)),
-        # The key, except while a relay has the entry: its message may be handled before the transaction of a second
+        # The key while the entry waits: a message that a relay has may be handled before the transaction of a second
         # writer is committed.
         sa.Column("waiting_key", sa.String(128)),
         # The identity of a message. The name is that of PostgreSQL, whatever the convention of your metadata.

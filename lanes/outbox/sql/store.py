@@ -23,7 +23,14 @@ import sqlalchemy as sa
 
 from lanes.outbox.entry import FINISHED, WAITING, EntryState
 from lanes.outbox.rules import joined
-from lanes.outbox.sql.database import at_read_committed, leaving_bad_server, open_engine, sql_errors
+from lanes.outbox.sql.database import (
+    LOCK_TIMEOUT,
+    at_read_committed,
+    leaving_bad_server,
+    open_engine,
+    sql_errors,
+    sqlstate,
+)
 from lanes.outbox.sql.given import Given
 from lanes.outbox.sql.schema import TABLE, OutboxTables, as_text, entry_of, first_of, is_candidate, place_of
 from lanes.outbox.store import Claim, OutboxStatus
@@ -33,7 +40,6 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Engine, Insert, Select, Update
 
-    from lanes.outbox.entry import Entry
     from lanes.outbox.rules import LaneShare, Mark
 
 PENDING, FAILED = EntryState.PENDING.value, EntryState.FAILED.value
@@ -52,6 +58,7 @@ MARKED = {
     "is_parked": sa.Boolean(), "leaves": sa.Boolean(),
 }  # fmt: skip
 NOW = "<now>"
+WAITS_FOR_KEY = "100ms"
 WAIT_FOR_DISK = "SET LOCAL synchronous_commit TO DEFAULT"
 IN_CHAIN = {"chain": sa.Text(), "position": sa.BigInteger()}
 
@@ -347,7 +354,8 @@ class SqlOutboxStore:
         ripen = (
             sa.update(self._table)
             .where(column.position.in_(due.with_for_update(skip_locked=True)))
-            .values(**self._waiting(), changed_at=now)
+            # Whether a relay that has died had sent it is unknown, so it waits without its unique key.
+            .values(**self._waiting(), changed_at=now, unique_key=column.waiting_key)
             # One that was returned has no owner; that of a lock that has ended is replaced by the next claim.
             .returning(column.chain, column.locked_by)
         )
@@ -420,6 +428,9 @@ class SqlOutboxStore:
         """Write marks on the entries that this owner still holds, and let their groups go on."""
         chains = {mark.entry.chain for mark in marks if mark.entry.chain is not None}
         given = self._marked.parameters(map(_outcome, marks))
+        for mark in marks:
+            if mark.entry.unique_key is not None and mark.state != PUBLISHED:
+                self._return_key(mark, owner)
         with self.writing(is_durable=False) as connection:
             found = connection.execute(self._mark, {**given, "owner": owner, "now": now})
             held = frozenset(map(as_text, found.scalars()))
@@ -431,10 +442,9 @@ class SqlOutboxStore:
     def _mark(self) -> Update:
         column, mark = self._table.c, self._marked.table.c
         now: Any = sa.bindparam("now", type_=sa.Double())
-        is_held = sa.and_(column.locked_by == sa.bindparam("owner"), column.state == PROCESSING)
         return (
             sa.update(self._table)
-            .where(column.position == mark.position, is_held)
+            .where(column.position == mark.position, *self._held_by(sa.bindparam("owner")))
             .values(
                 state=mark.state,
                 attempts=mark.attempts,
@@ -452,28 +462,34 @@ class SqlOutboxStore:
             .returning(column.id)
         )
 
-    def take_keys_again(self, entries: Iterable[Entry], *, now: float, expires_at: float) -> None:
-        """Let unsent entries have their unique keys again; one whose key a later entry has is cancelled."""
+    def _held_by(self, owner: Any) -> tuple[sa.ColumnElement[bool], ...]:
+        """Return the conditions of an entry that a claim holds."""
+        return self._table.c.locked_by == owner, self._table.c.state == PROCESSING
+
+    def _return_key(self, mark: Mark, owner: str) -> None:
+        """Let an unsent entry have its unique key again before it waits, or never again."""
         column = self._table.c
-        for entry in entries:
-            waits = (column.position == entry.position, column.state.in_([PENDING, FAILED]))
-            again = sa.update(self._table).where(*waits).values(waiting_key=column.unique_key)
-            with self.writing() as connection:
+        entry = sa.update(self._table).where(column.position == mark.entry.position, *self._held_by(owner))
+        with self.writing(is_durable=False) as connection:
+            if mark.has_key:
+                if connection.dialect.name == "postgresql":
+                    # Another entry's transaction may be open, which takes the key if it commits.
+                    connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{WAITS_FOR_KEY}'")
                 try:
                     with connection.begin_nested():
-                        connection.execute(again)
-                except sa.exc.IntegrityError:
-                    cancel = cancelled(
-                        "a later entry with its unique key waits", now=now, expires_at=expires_at
-                    )
-                    connection.execute(sa.update(self._table).where(*waits).values(**cancel))
-                    self.list_groups(connection, set() if entry.chain is None else {entry.chain})
+                        connection.execute(entry.values(waiting_key=column.unique_key))
+                except sa.exc.DBAPIError as error:
+                    if not isinstance(error, sa.exc.IntegrityError) and sqlstate(error.orig) != LOCK_TIMEOUT:
+                        raise
+                else:
+                    return
+            connection.execute(entry.values(unique_key=None))
 
     def release(self, *, owner: str, locked_until: float, now: float) -> None:
         """End the locks of a claim whose answer was lost."""
         column = self._table.c
         # By the index of due times.
-        same = (column.due_at == locked_until, column.locked_by == owner, column.state == PROCESSING)
+        same = (column.due_at == locked_until, *self._held_by(owner))
         with self.writing() as connection:
             connection.execute(sa.update(self._table).where(*same).values(due_at=now))
 
