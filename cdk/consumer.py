@@ -138,12 +138,13 @@ class PriorityConsumer(Construct):
                 + 1
                 + (outbox is not None)
                 + (queues.bell is not None)
-                + 3 * (schedules is not None),
+                + (3 + (queues.encryption_key is not None)) * (schedules is not None),
             ),
             timeout=settings.function_timeout,
             memory_mb=settings.memory_mb,
             removal_policy=removal_policy,
             without_dead_letter_queue="Only its mappings invoke it, and they invoke it synchronously",
+            encryption_key=queues.encryption_key,
             reserved_concurrency=settings.reserved_concurrency,
             props={**function_props, "handler": ENTRY_POINT},
         )

@@ -9,14 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Unpack
 
+import jsii
 from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_lambda_event_sources as event_sources
+from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from lanes.config.table import format_duration
@@ -25,6 +25,7 @@ from lanes.outbox.telemetry import RelayMetric
 
 from .alarms.cloudwatch import add_alarms
 from .alarms.rule import PERIOD, RUNBOOK, AlarmRule, Page, Severity, alarm_period, throttled_writes
+from .encryption import SENDING, allow_events, grant_key
 from .function.lambda_function import (
     METRICS_NAMESPACE,
     FunctionProps,
@@ -76,7 +77,6 @@ class Outbox(Construct):
             set, entries wait here on purpose: choose the longest wait that you accept.
         actions: The actions of the alarms by severity, none by default.
         runbook: The URL of the runbook, by default its folder in this repository.
-        encryption_key: Your key for the table; by default AWS manages one in your account.
         removal_policy: Whether to keep or delete table, failure queue and logs with the stack. They are kept by
             default.
         **function_props: Handler, service name, log, VPC, layers, tracing and role of the function, see
@@ -105,7 +105,6 @@ class Outbox(Construct):
         oldest_age: timedelta = timedelta(minutes=15),
         actions: Mapping[Severity, Sequence[cloudwatch.IAlarmAction]] | None = None,
         runbook: str = RUNBOOK,
-        encryption_key: kms.IKey | None = None,
         removal_policy: RemovalPolicy = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
         **function_props: Unpack[FunctionProps],
     ) -> None:
@@ -114,9 +113,14 @@ class Outbox(Construct):
         self._service = service_of(self, function_props)
         self.lanes: Sequence[str] = tuple(one.lane.name for one in queues.lanes)
         self.table = OutboxTable(
-            self, "Entries", encryption_key=encryption_key, removal_policy=removal_policy
+            self,
+            "Entries",
+            encryption_key=queues.encryption_key,
+            removal_policy=removal_policy,
         )
-        self.failures = add_failure_queue(self, "Failures", removal_policy)
+        self.failures = add_failure_queue(
+            self, "Failures", removal_policy, encryption_key=queues.encryption_key
+        )
         document = deployment_document(queues=queues, ledger=ledger, outbox=self.table)
         self.function, self.live, self.log_group, self._grantee = add_function(
             self,
@@ -127,6 +131,7 @@ class Outbox(Construct):
             timeout=RELAY_TIMEOUT,
             memory_mb=RELAY_MEMORY_MB,
             removal_policy=removal_policy,
+            encryption_key=queues.encryption_key,
             without_dead_letter_queue="Only its schedule invokes it asynchronously, and does so again a minute later",
             props=function_props,
         )
@@ -136,7 +141,6 @@ class Outbox(Construct):
             lane.grant_count(self._grantee)
         self.mapping = self._add_mapping()
         if isinstance(self._grantee, FixedRole):
-            self.failures.grant(self._grantee, "sqs:SendMessage")
             self._grantee.report(self)
         self._add_schedule()
         self.rules = tuple(outbox_rules(self, self._service, oldest_age=oldest_age))
@@ -169,6 +173,10 @@ class Outbox(Construct):
 
     def _add_mapping(self) -> lambda_.EventSourceMapping:
         self.table.grant_stream(self._grantee)
+        self.failures.grant(self._grantee, "sqs:SendMessage")
+        if (key := self.failures.encryption_master_key) is not None:
+            grant_key(key, self._grantee, SENDING, scope=self, service="sqs")
+            allow_events(key, self)
         return lambda_.EventSourceMapping(
             self,
             "Mapping",
@@ -192,7 +200,7 @@ class Outbox(Construct):
             # A record only wakes the relay, and so does the schedule: a failing record must not block its shard.
             retry_attempts=2,
             max_record_age=Duration.minutes(5),
-            on_failure=event_sources.SqsDlq(self.failures),
+            on_failure=FailureQueue(self.failures),
         )
 
     def _add_schedule(self) -> None:
@@ -203,6 +211,27 @@ class Outbox(Construct):
             schedule=events.Schedule.rate(Duration.seconds(int(SCHEDULE.total_seconds()))),
             targets=[targets.LambdaFunction(self.live, dead_letter_queue=self.failures)],
         )
+
+
+@jsii.implements(lambda_.IEventSourceDlq)
+class FailureQueue:
+    """
+    The queue of batches that a mapping gave up. The CDK's own one grants more than sending.
+
+    Args:
+        queue: The queue.
+
+    """
+
+    def __init__(self, queue: sqs.IQueue) -> None:
+        self._queue = queue
+
+    def bind(
+        self, target: lambda_.IEventSourceMapping, target_handler: lambda_.IFunction
+    ) -> lambda_.DlqDestinationConfig:
+        """Name the queue to the mapping."""
+        del target, target_handler
+        return lambda_.DlqDestinationConfig(destination=self._queue.queue_arn)
 
 
 class RelayAlarms(Construct):

@@ -107,9 +107,11 @@ def role_here(scope: Construct, construct_id: str, role: iam.IRole) -> iam.IRole
     if Stack.of(role).node.path == Stack.of(scope).node.path:
         return role
     made = role.node.default_child
-    if isinstance(made, iam.CfnRole) and made.path not in (None, "/"):
+    if not isinstance(made, iam.CfnRole):
+        return iam.Role.from_role_arn(scope, construct_id, role.role_arn)
+    if made.path not in (None, "/"):
         problem = (
             f"the role {role.node.path} of another stack has the path {made.path}; pass a role without a path"
         )
         raise ConfigurationError([problem])
-    return iam.Role.from_role_arn(scope, construct_id, role.role_arn)
+    return iam.Role.from_role_name(scope, construct_id, role.role_name)

@@ -20,6 +20,7 @@ from lanes.scheduled import (
     occurrence,
 )
 
+from .encryption import SCHEDULING, SENDING, grant_key
 from .findings import acknowledge_wildcard
 from .queues.lane_queue import add_failure_queue
 from .queues.lane_queues import LaneQueues
@@ -68,7 +69,8 @@ class Schedules(Construct):
         removal_policy: RemovalPolicy = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
     ) -> None:
         super().__init__(scope, construct_id)
-        self.undelivered = add_failure_queue(self, "Undelivered", removal_policy)
+        self._key = queues.encryption_key
+        self.undelivered = add_failure_queue(self, "Undelivered", removal_policy, encryption_key=self._key)
         # Without a name of its own: CloudFormation's can't clash with that of a group that was kept.
         self.group = scheduler.CfnScheduleGroup(self, "Group")
         self.group.apply_removal_policy(removal_policy)
@@ -79,6 +81,7 @@ class Schedules(Construct):
             group=self.group.ref,
             role_arn=self.role.role_arn,
             dead_letter_arn=self.undelivered.queue_arn,
+            key_arn=None if self._key is None else self._key.key_arn,
         )
         for schedule in queues.config.schedules:
             self._add_schedule(schedule, queues)
@@ -88,6 +91,8 @@ class Schedules(Construct):
         messages = self._arn("schedule", f"{LATER}*")
         actions = ("CreateSchedule", "GetSchedule", "DeleteSchedule")
         grant = allow(grantee, [f"scheduler:{action}" for action in actions], [messages])
+        if self._key is not None:
+            grant = grant.combine(grant_key(self._key, grantee, SCHEDULING, scope=self, service="scheduler"))
         # Another account, or a role that is only imported, has no policy here.
         if hasattr(principal := grantee.grant_principal, "node"):
             acknowledge_wildcard(
@@ -117,6 +122,13 @@ class Schedules(Construct):
         for lane in queues.lanes:
             lane.grant_deliver(role)
         self.undelivered.grant(role, "sqs:SendMessage")
+        if self._key is not None:
+            grant_key(self._key, role, SENDING, scope=self, service="sqs")
+            # Scheduler reads the messages as the role, through no other service.
+            of_messages = {
+                "ArnLike": {"kms:EncryptionContext:aws:scheduler:schedule:arn": self._arn("schedule", "*")}
+            }
+            allow(role, ["kms:Decrypt"], [self._key.key_arn], conditions=of_messages)
         return role
 
     def _add_schedule(self, schedule: Schedule, queues: LaneQueues) -> None:
@@ -143,6 +155,7 @@ class Schedules(Construct):
             schedule_expression=expression_of(schedule),
             schedule_expression_timezone=schedule.timezone,
             state="ENABLED" if schedule.enabled else "DISABLED",
+            kms_key_arn=None if self._key is None else self._key.key_arn,
             flexible_time_window=scheduler.CfnSchedule.FlexibleTimeWindowProperty(mode="OFF"),
             target=scheduler.CfnSchedule.TargetProperty(
                 arn=f"arn:{Stack.of(self).partition}:{SEND_MESSAGE}",

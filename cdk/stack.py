@@ -96,7 +96,7 @@ class PriorityLanesStack(Stack):
         alarm_topic: The ARN of an SNS topic that all alarms notify, none by default.
         runbook: The URL of the runbook, for the descriptions of alarms and the dashboard, by default its folder in
             this repository.
-        encryption_key: Your key for queues and tables; by default AWS encrypts them with its own.
+        encryption_key: Your key for everything that holds data, see :class:`LaneQueues`; by default AWS's own keys.
         removal_policy: Whether to keep or delete queues, tables and logs with the stack. They are kept by default.
         existing: Queues that other stacks or teams own, by lane name, see :class:`LaneQueues`.
         dead_letter_queues: The dead-letter queues of those of them that this app does not define, by lane name.
@@ -166,7 +166,6 @@ class PriorityLanesStack(Stack):
                 code=consumer_code(relay_folder or function_folder.parent / "outbox_relay"),
                 actions=self.alarm_actions,
                 runbook=runbook,
-                encryption_key=encryption_key,
                 removal_policy=removal_policy,
             )
         table = None if self.outbox is None else self.outbox.table

@@ -54,11 +54,13 @@ class Scheduler:
         group: name of its schedule group.
         role_arn: role that sends to the lanes.
         dead_letter_arn: queue for messages that could not be sent.
+        key_arn: your key for the messages, or None for one of AWS.
     """
 
     group: str
     role_arn: str
     dead_letter_arn: str
+    key_arn: str | None = None
 
 
 def expression_of(schedule: Schedule) -> str:

@@ -7,7 +7,7 @@ Bulk jobs on EMR Serverless: an application that runs while a job does, with eve
 import json
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from aws_cdk import Duration, RemovalPolicy, Stack, Tags
 from aws_cdk import aws_ec2 as ec2
@@ -22,9 +22,10 @@ from constructs import Construct
 from lanes.config.spark_submit import RUN_TAG, STACK_TAG, spark_submit_parameters
 from lanes.errors import ConfigurationError
 
-from ..findings import acknowledge
+from ..findings import acknowledge, acknowledge_wildcard
 from ..parameter import deployment_document
 from ..queues.lane_queues import LaneQueues
+from ..rights import allow
 from ..tables.ledger import Ledger
 from .network import JobNetwork
 from .packages import entry_point, job_packages
@@ -107,6 +108,7 @@ class BulkEnqueue(Construct):
         self._lanes_stack = Stack.of(queues).stack_name
         Tags.of(self).add(STACK_TAG, self._lanes_stack)
         granted = [queues.lane(name) for name in lanes or [queues.config.last_lane.name]]
+        self._key = queues.encryption_key
         self.files = self._files(removal_policy)
         self.entry_point = entry_point(self, "EntryPoint")
         self.packages = job_packages(self, "Packages")
@@ -226,10 +228,11 @@ class BulkEnqueue(Construct):
         tag = iam.PolicyStatement(
             actions=["emr-serverless:TagResource"], resources=[application, f"{application}/jobruns/*"]
         )
+        acknowledge_wildcard(role, f"{application}/jobruns/*", "A job that is started has no id before")
         request = self._start_request(
             [job, *arguments], run=f"{construct_id}-{SCHEDULED_TIME}", executors=maximum_executors
         )
-        return scheduler.Schedule(
+        made = scheduler.Schedule(
             self,
             construct_id,
             schedule=schedule,
@@ -244,6 +247,21 @@ class BulkEnqueue(Construct):
                 max_event_age=Duration.hours(1),
             ),
         )
+        if self._key is not None:
+            schedules = Stack.of(self).format_arn(
+                service="scheduler", resource="schedule", resource_name="default"
+            )
+            # The CDK's own prop grants the role more.
+            cast("scheduler.CfnSchedule", made.node.default_child).kms_key_arn = self._key.key_arn
+            allow(
+                role,
+                ["kms:Decrypt"],
+                [self._key.key_arn],
+                conditions={
+                    "ArnLike": {"kms:EncryptionContext:aws:scheduler:schedule:arn": f"{schedules}/*"}
+                },
+            )
+        return made
 
     def _start_request(self, arguments: Sequence[str], *, run: str, executors: int) -> dict[str, Any]:
         """Write the StartJobRun request of a scheduled execution."""
@@ -272,11 +290,16 @@ class BulkEnqueue(Construct):
         bucket = s3.Bucket(
             self,
             "Files",
-            encryption=s3.BucketEncryption.S3_MANAGED,
+            encryption=s3.BucketEncryption.S3_MANAGED if self._key is None else s3.BucketEncryption.KMS,
+            encryption_key=self._key,
+            # One call to KMS for many objects.
+            bucket_key_enabled=None if self._key is None else True,
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             enforce_ssl=True,
             lifecycle_rules=[s3.LifecycleRule(expiration=FILE_RETENTION)],
             removal_policy=removal_policy,
+            # AWS: a bucket with objects can't be deleted (S3 API, DeleteBucket).
+            auto_delete_objects=removal_policy is RemovalPolicy.DESTROY,
         )
         acknowledge(
             bucket,
@@ -299,6 +322,14 @@ class BulkEnqueue(Construct):
             ),
             maximum_capacity=properties.MaximumAllowedResourcesProperty(
                 cpu=f"{maximum_vcpus} vCPU", memory=f"{4 * maximum_vcpus} GB", disk=f"{20 * maximum_vcpus} GB"
+            ),
+            # EMR keeps a copy of the logs for a month, under a key of its own.
+            monitoring_configuration=None
+            if self._key is None
+            else properties.MonitoringConfigurationProperty(
+                managed_persistence_monitoring_configuration=(
+                    properties.ManagedPersistenceMonitoringConfigurationProperty(enabled=False)
+                )
             ),
             network_configuration=properties.NetworkConfigurationProperty(
                 subnet_ids=self.network.subnets.subnet_ids,

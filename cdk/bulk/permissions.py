@@ -10,6 +10,7 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
 
+from ..encryption import SENDING, grant_key
 from ..findings import acknowledge_wildcard
 from ..queues.lane_queue import LaneQueue
 from ..rights import allow
@@ -120,7 +121,9 @@ def add_job_role(
         allow(role, actions, resources)
     for bucket in inputs:
         if bucket.encryption_key is not None:
-            bucket.encryption_key.grant_decrypt(role)
+            grant_key(bucket.encryption_key, role, ["kms:Decrypt"], scope=bucket, service="s3")
+    if files.encryption_key is not None:
+        grant_key(files.encryption_key, role, SENDING, scope=files, service="s3")
     wide = [*written, *(bucket.arn_for_objects("*") for bucket in inputs)]
     if catalog is not None:
         allow(role, catalog.actions, catalog.resources)
@@ -164,6 +167,9 @@ def grant_start(
         (["s3:GetObject"], runs_and_logs),
     ):
         grant = grant.combine(allow(grantee, actions, resources))
+    if files.encryption_key is not None:
+        key = grant_key(files.encryption_key, grantee, ["kms:Decrypt"], scope=files, service="s3")
+        grant = grant.combine(key)
     return grant
 
 

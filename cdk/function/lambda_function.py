@@ -10,6 +10,7 @@ import jsii
 from aws_cdk import CfnResource, Duration, RemovalPolicy, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sqs as sqs
@@ -18,7 +19,8 @@ from constructs import Construct, IValidation
 from lanes.config import deployment
 from lanes.config.table import nearest
 
-from ..findings import acknowledge, reference_from
+from ..encryption import allow_logs, grant_key
+from ..findings import acknowledge, acknowledge_wildcard, reference_from
 from ..rights import FixedRole, allow, role_here
 from .entry_point import HANDLER
 
@@ -128,6 +130,7 @@ def add_function(
     memory_mb: int,
     removal_policy: RemovalPolicy,
     without_dead_letter_queue: str,
+    encryption_key: kms.IKey | None,
     reserved_concurrency: int | None = None,
     props: FunctionProps,
 ) -> DeployedFunction:
@@ -147,6 +150,7 @@ def add_function(
         memory_mb: The memory.
         removal_policy: Whether to keep or delete the logs with the stack.
         without_dead_letter_queue: Why asynchronous invocations need no dead-letter queue.
+        encryption_key: Your key for logs and variables, or None for those of AWS.
         reserved_concurrency: The reserved concurrency, none by default.
         props: How, where and as whom it runs.
 
@@ -155,6 +159,7 @@ def add_function(
         scope,
         "Logs",
         retention=props.get("log_retention", logs.RetentionDays.ONE_MONTH),
+        encryption_key=encryption_key,
         removal_policy=removal_policy,
     )
     given = props.get("role")
@@ -173,6 +178,7 @@ def add_function(
         runtime=RUNTIME,
         architecture=ARCHITECTURE,
         environment=environment,
+        environment_encryption=encryption_key,
         timeout=Duration.seconds(int(timeout.total_seconds())),
         memory_size=memory_mb,
         reserved_concurrent_executions=reserved_concurrency,
@@ -193,9 +199,13 @@ def add_function(
         tracing=props.get("tracing"),
     )
     grantee: iam.IGrantable = role if isinstance(role, FixedRole) else function
-    log_group.grant_write(grantee)
+    # The group's own grant takes a role of another stack for one of another account, and would let that write to it.
+    allow(grantee, ["logs:CreateLogStream", "logs:PutLogEvents"], [log_group.log_group_arn])
+    if encryption_key is not None:
+        allow_logs(encryption_key, scope)
+        grant_key(encryption_key, grantee, ["kms:Decrypt"], scope=scope, service="lambda")
     if "vpc" in props:
-        _grant_network_interfaces(grantee)
+        _grant_network_interfaces(grantee, role)
     if isinstance(role, FixedRole) and props.get("tracing") == lambda_.Tracing.ACTIVE:
         allow(grantee, ["xray:PutTraceSegments", "xray:PutTelemetryRecords"], ["*"])
     acknowledge(function, "Serverless::Serverless-LambdaDLQ", without_dead_letter_queue)
@@ -213,7 +223,7 @@ def add_function(
     return DeployedFunction(function, live, log_group, grantee)
 
 
-def _grant_network_interfaces(grantee: iam.IGrantable) -> None:
+def _grant_network_interfaces(grantee: iam.IGrantable, role: iam.IRole | FixedRole) -> None:
     """
     Let Lambda attach the function to its VPC.
 
@@ -229,6 +239,8 @@ def _grant_network_interfaces(grantee: iam.IGrantable) -> None:
         "UnassignPrivateIpAddresses",
     )
     allow(grantee, [f"ec2:{action}" for action in actions], ["*"])
+    if not isinstance(role, FixedRole):
+        acknowledge_wildcard(role, "*", "Attaching a function to a VPC takes no resource")
 
 
 def add_queue_mapping(

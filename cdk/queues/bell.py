@@ -1,6 +1,7 @@
 """The bell of the pull engine: the queue that starts its invocations, and the schedule of the heartbeat."""
 
 import json
+from collections.abc import Sequence
 from datetime import timedelta
 
 from aws_cdk import Duration, RemovalPolicy
@@ -8,11 +9,13 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from lanes import bell
 
+from ..encryption import RECEIVING, SENDING, allow_events, grant_key, queue_encryption
 from ..findings import acknowledge
 
 
@@ -29,7 +32,14 @@ class Bell(Construct):
 
     """
 
-    def __init__(self, scope: Construct, construct_id: str, *, function_timeout: timedelta) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        function_timeout: timedelta,
+        encryption_key: kms.IKey | None,
+    ) -> None:
         super().__init__(scope, construct_id)
         visibility = function_timeout.total_seconds() + bell.VISIBILITY_MARGIN
         self.queue = sqs.Queue(
@@ -38,7 +48,8 @@ class Bell(Construct):
             fifo=True,
             # For the heartbeat: EventBridge sets no deduplication id.
             content_based_deduplication=True,
-            encryption=sqs.QueueEncryption.SQS_MANAGED,
+            encryption=queue_encryption(encryption_key),
+            encryption_master_key=encryption_key,
             enforce_ssl=True,
             retention_period=Duration.seconds(bell.RETENTION),
             visibility_timeout=Duration.seconds(int(visibility)),
@@ -46,21 +57,30 @@ class Bell(Construct):
         )
         for finding in ("Serverless::Serverless-SQSRedrivePolicy", "AwsSolutions::AwsSolutions-SQS3"):
             acknowledge(self.queue, finding, "A ring carries no data, and the heartbeat replaces a lost one")
+        if encryption_key is not None:
+            allow_events(encryption_key, self)
         self.heartbeat = self._add_heartbeat()
 
     def grant_ring(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` ring, and nothing else."""
-        return self.queue.grant(grantee, "sqs:SendMessage")
+        return self._with_key(self.queue.grant(grantee, "sqs:SendMessage"), grantee, SENDING)
 
     def grant_answer(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let the function, and its mapping with the function's role, receive rings, delete and return them."""
-        return self.queue.grant(
+        grant = self.queue.grant(
             grantee,
             "sqs:ReceiveMessage",
             "sqs:DeleteMessage",
             "sqs:ChangeMessageVisibility",
             "sqs:GetQueueAttributes",
         )
+        return self._with_key(grant, grantee, RECEIVING)
+
+    def _with_key(self, grant: iam.Grant, grantee: iam.IGrantable, actions: Sequence[str]) -> iam.Grant:
+        key = self.queue.encryption_master_key
+        if key is None:
+            return grant
+        return grant.combine(grant_key(key, grantee, actions, scope=self, service="sqs"))
 
     def metric_rings(self, *, period: timedelta = timedelta(minutes=1)) -> cloudwatch.Metric:
         """Rings that the queue accepted; those of one second are one (sum of each period)."""

@@ -15,6 +15,8 @@ from lanes.config.table import format_duration
 from lanes.errors import ConfigurationError
 from lanes.operate.lanes.queue_rules import minimum_max_receive_count
 
+from ..encryption import grant_key
+
 SQS_ARN = re.compile(r"arn:[a-z-]+:sqs:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]+(\.fifo)?")
 
 # AWS: the defaults of a queue (SQS API, CreateQueue).
@@ -116,7 +118,9 @@ def granted(
             )
             raise ConfigurationError([problem], source=source)
     key = queue.encryption_master_key
-    return grant if key is None or not key_actions else grant.combine(key.grant(grantee, *key_actions))
+    if key is None or not key_actions:
+        return grant
+    return grant.combine(grant_key(key, grantee, key_actions, scope=queue, service="sqs"))
 
 
 def resource_of(queue: sqs.IQueue) -> sqs.CfnQueue | None:

@@ -12,14 +12,14 @@ from constructs import Construct
 
 from lanes.config import Lane
 
+from ..encryption import RECEIVING, SENDING, queue_encryption
 from ..findings import acknowledge
 from .bell import Bell
 from .contradictions import MAX_RETENTION, dead_letter_name
 from .existing import ExistingLane, granted
 
-# AWS: what a sender and a receiver of an encrypted queue need of its key (SQS Developer Guide, "Key management").
-SENDING = ("kms:GenerateDataKey", "kms:Decrypt")
-RECEIVING = ("kms:Decrypt",)
+NO_SOURCES = sqs.RedriveAllowPolicy(redrive_permission=sqs.RedrivePermission.DENY_ALL)
+"""No other queue may have this one as its dead-letter queue; by default all of the account may."""
 
 
 class LaneQueue(Construct):
@@ -85,6 +85,8 @@ class LaneQueue(Construct):
             dead_letter_queue=sqs.DeadLetterQueue(
                 max_receive_count=max_receive_count, queue=self.dead_letter_queue
             ),
+            # The dead-letter queue can't name its source: CloudFormation makes it first.
+            redrive_allow_policy=NO_SOURCES,
         )
 
     def _fifo_queue(
@@ -97,6 +99,7 @@ class LaneQueue(Construct):
         encryption_key: kms.IKey | None,
         visibility_timeout: timedelta | None = None,
         dead_letter_queue: sqs.DeadLetterQueue | None = None,
+        redrive_allow_policy: sqs.RedriveAllowPolicy | None = None,
     ) -> sqs.Queue:
         return sqs.Queue(
             self,
@@ -107,12 +110,13 @@ class LaneQueue(Construct):
             content_based_deduplication=False,
             deduplication_scope=sqs.DeduplicationScope.MESSAGE_GROUP,
             fifo_throughput_limit=sqs.FifoThroughputLimit.PER_MESSAGE_GROUP_ID,
-            encryption=sqs.QueueEncryption.SQS_MANAGED if encryption_key is None else sqs.QueueEncryption.KMS,
+            encryption=queue_encryption(encryption_key),
             encryption_master_key=encryption_key,
             enforce_ssl=True,
             retention_period=_duration(retention),
             visibility_timeout=None if visibility_timeout is None else _duration(visibility_timeout),
             dead_letter_queue=dead_letter_queue,
+            redrive_allow_policy=redrive_allow_policy,
             removal_policy=removal_policy,
         )
 
@@ -192,7 +196,9 @@ def _duration(value: timedelta) -> Duration:
     return Duration.seconds(int(value.total_seconds()))
 
 
-def add_failure_queue(scope: Construct, construct_id: str, removal_policy: RemovalPolicy) -> sqs.Queue:
+def add_failure_queue(
+    scope: Construct, construct_id: str, removal_policy: RemovalPolicy, *, encryption_key: kms.IKey | None
+) -> sqs.Queue:
     """
     Add a standard queue that keeps failures for two weeks.
 
@@ -202,8 +208,10 @@ def add_failure_queue(scope: Construct, construct_id: str, removal_policy: Remov
     queue = sqs.Queue(
         scope,
         construct_id,
-        encryption=sqs.QueueEncryption.SQS_MANAGED,
+        encryption=queue_encryption(encryption_key),
+        encryption_master_key=encryption_key,
         enforce_ssl=True,
+        redrive_allow_policy=NO_SOURCES,
         retention_period=Duration.days(MAX_RETENTION.days),
         removal_policy=removal_policy,
     )

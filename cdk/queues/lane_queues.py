@@ -56,8 +56,10 @@ class LaneQueues(Construct):
         max_receive_count: The receive limit of the queues, 1,000 by default. It is a last resort: SQS counts yields and
             throttles too, and the consumer itself dead-letters failed messages by attempts. A function that cannot
             run at all spends one receive per visibility timeout: 50 hours with the default of 3 minutes.
-        encryption_key: Your key for the queues of the lanes; by default SQS encrypts them. Grants of these queues
-            include what they need of it. The bell carries no data and stays with SQS.
+        encryption_key: Your key for the queues and for all constructs that you give these lanes: failure queues, logs,
+            variables of functions, the outbox, schedules and bulk jobs; a :class:`Ledger` has its own. By default AWS
+            encrypts all of them with its keys. Grants include the use of the key through the service alone.
+            For a key that this app does not define, synthesis prints what its policy must allow.
         removal_policy: Whether to keep or delete the queues with the stack. They are kept by default.
         existing: Queues that other stacks or teams own, by lane name, as ARN or construct; none by default. For one
             that is encrypted with a key, pass ``Queue.from_queue_attributes(..., queue_arn=..., key_arn=...)``.
@@ -73,6 +75,7 @@ class LaneQueues(Construct):
         config: The lanes.
         lanes: One :class:`LaneQueue` for each lane, highest first.
         bell: The bell of the pull engine; None with mappings.
+        encryption_key: Your key, or None.
 
     """
 
@@ -100,12 +103,18 @@ class LaneQueues(Construct):
             existing=existing or (),
         )
         self.config = config
+        self.encryption_key = encryption_key
         found = existing_lanes(
             self, config=config, queues=existing or {}, dead_letter_queues=dead_letter_queues or {}
         )
         # No lane's name begins with a small letter.
         self.bell = (
-            Bell(self, "bell", function_timeout=config.consumer.function_timeout)
+            Bell(
+                self,
+                "bell",
+                function_timeout=config.consumer.function_timeout,
+                encryption_key=encryption_key,
+            )
             if config.consumer.engine is EngineName.PULL
             else None
         )

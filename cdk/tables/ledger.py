@@ -6,6 +6,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
+from ..encryption import table_encryption, with_key
 from ..rights import allow
 
 PARKED_INDEX = "parked"
@@ -131,29 +132,3 @@ class Ledger(Construct):
 def text_attribute(name: str) -> dynamodb.Attribute:
     """Give an attribute of texts, for a key."""
     return dynamodb.Attribute(name=name, type=dynamodb.AttributeType.STRING)
-
-
-# AWS: DynamoDB uses the key on behalf of whoever calls it (DynamoDB Developer Guide, "Authorizing use of your AWS KMS
-# key").
-ACTIONS = (
-    "kms:Encrypt",
-    "kms:Decrypt",
-    "kms:ReEncrypt*",
-    "kms:GenerateDataKey*",
-    "kms:DescribeKey",
-    "kms:CreateGrant",
-)
-
-
-def table_encryption(key: kms.IKey | None) -> dynamodb.TableEncryption:
-    """Give the encryption of a table with a key, or with one that AWS manages in your account."""
-    return dynamodb.TableEncryption.AWS_MANAGED if key is None else dynamodb.TableEncryption.CUSTOMER_MANAGED
-
-
-def with_key(grant: iam.Grant, grantee: iam.IGrantable, table: dynamodb.Table) -> iam.Grant:
-    """Add the rights on its key to a grant on a table, if the key is yours."""
-    return (
-        grant
-        if table.encryption_key is None
-        else grant.combine(table.encryption_key.grant(grantee, *ACTIONS))
-    )

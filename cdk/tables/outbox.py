@@ -12,8 +12,9 @@ from constructs import Construct
 
 from lanes.outbox.dynamodb.table import GLOBAL_INDEXES, KEY, LOCAL_INDEXES, TTL_ATTRIBUTE
 
+from ..encryption import table_encryption, with_key
 from ..rights import allow
-from .ledger import table_encryption, text_attribute, with_key
+from .ledger import text_attribute
 
 
 class OutboxTable(Construct):

@@ -53,6 +53,7 @@ class SchedulerCalls:
                     ScheduleExpression=expression,
                     FlexibleTimeWindow={"Mode": "OFF"},
                     ActionAfterCompletion="DELETE",
+                    **({"KmsKeyArn": self._scheduler.key_arn} if self._scheduler.key_arn else {}),
                     Target={
                         "Arn": f"arn:{self._partition}:{SEND_MESSAGE}",
                         "RoleArn": self._scheduler.role_arn,

@@ -73,7 +73,9 @@ class Deployment:
             },
             "table": self.table,
         }
-        scheduler = None if self.scheduler is None else asdict(self.scheduler)
+        scheduler = None
+        if self.scheduler is not None:
+            scheduler = {key: value for key, value in asdict(self.scheduler).items() if value is not None}
         optional = {"outbox": self.outbox, "bell": self.bell, "scheduler": scheduler}
         # Absent rather than null: AWS limits all variables of a function to 4 KB together (Lambda quotas).
         document |= {key: value for key, value in optional.items() if value is not None}
@@ -181,13 +183,13 @@ def _scheduler(raw: Any, problems: list[str]) -> Scheduler | None:
     from lanes.scheduled import Scheduler
 
     entry = raw if isinstance(raw, Mapping) else {}
-    values = {field.name: entry.get(field.name) for field in fields(Scheduler)}
+    values = {field.name: entry.get(field.name, field.default) for field in fields(Scheduler)}
     problems.extend(
         f"scheduler: {name} is missing"
         for name, value in values.items()
-        if not (isinstance(value, str) and value)
+        if value is not None and not (isinstance(value, str) and value)
     )
-    return Scheduler(**{name: str(value) for name, value in values.items()})
+    return Scheduler(**values)
 
 
 def _queues(raw: Any, config: LanesConfig, problems: list[str]) -> dict[str, LaneQueues]:

@@ -1,5 +1,6 @@
 """`lanes schedules` and `lanes scheduled`, over Scheduler and queues of moto."""
 
+import dataclasses
 import json
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -112,6 +113,19 @@ def test_a_schedule_is_paused_and_resumed(typed, desk):
         ("schedules pause", "done"),
         ("schedules resume", "done"),
     ]
+
+
+@mock_aws
+def test_a_message_for_later_is_under_the_key_of_its_lane():
+    """Its data waits in Scheduler for up to a year."""
+    key = "arn:aws:kms:eu-central-1:123456789012:key/1"
+    client = boto3.client("scheduler", region_name=REGION)
+    client.create_schedule_group(Name="lanes")
+    keyed = SchedulerCalls(dataclasses.replace(SCHEDULER, key_arn=key), client)
+
+    keyed.create("m-1", expression="at(2030-01-01T00:00:00)", target="{}")
+
+    assert keyed.get("m-1")["KmsKeyArn"] == key
 
 
 def test_a_paused_schedule_keeps_what_it_sends(typed, desk):

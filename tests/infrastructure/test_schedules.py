@@ -175,12 +175,17 @@ def test_what_sends_a_message_for_later_lives_as_long_as_the_message(policy):
 
 
 def test_lanes_under_your_key_let_scheduler_use_it():
-    """Else each message would end in the queue of undelivered ones."""
+    """Else each message would end in the queue of undelivered ones; messages for later are under it too."""
     template = Template.from_stack(made(NIGHTLY, key=True))
+    (parameter,) = resources(template, "AWS::SSM::Parameter").values()
+    found = Deployment.from_json(render(parameter["Value"])).scheduler
+    sender = {action for action, _ in allowed(template, "Sender")}
 
     assert ("kms:GenerateDataKey", f"<{named(template, 'AWS::KMS::Key', 'Key')}.Arn>") in allowed(
         template, "SchedulesRole"
     )
+    assert found.key_arn == f"<{named(template, 'AWS::KMS::Key', 'Key')}.Arn>"
+    assert sender >= {"kms:DescribeKey", "kms:GenerateDataKey", "kms:Decrypt"}
 
 
 def test_data_that_is_too_large_is_refused_at_synth():

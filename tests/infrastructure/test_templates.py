@@ -1,20 +1,33 @@
-"""The templates that people deploy pass cfn-lint and cdk-nag: default, pull, outbox, five lanes, bulk jobs."""
+"""The templates that people deploy pass cfn-lint and cdk-nag: default, pull, outbox, five lanes, bulk, a bank's."""
 
+import functools
 import json
+import re
 from pathlib import Path
 
 import pytest
-from aws_cdk import Validations
+from aws_cdk import Environment, PermissionsBoundary, Stack, Stage, Validations
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_scheduler as scheduler
 from cdk_nag import AwsSolutionsChecks, ServerlessChecks
 from cfnlint.api import lint
 from cfnlint.config import ManualArgs
+from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
 
 import app as cdk_app
-from cdk import PriorityLanesStack
+from cdk import BulkEnqueue, PriorityLanesStack
 from lanes.config import LanesConfig
-from tests.support.infrastructure import FUNCTION_FOLDER, ROOT, lanes_config, new_app
+from tests.support.infrastructure import FUNCTION_FOLDER, ROOT, as_list, lanes_config, new_app
 
 NIGHTLY = {"name": "nightly", "kind": "statements.render", "cron": "30 3 * * mon", "priority": "BULK"}
+BANK = Environment(account="123456789012", region="eu-central-1")
+# Types that could take a key, and why ours have none.
+WITHOUT_KEY = {
+    "AWS::Lambda::EventSourceMapping": "a key would encrypt its filter, which has no data",
+    "AWS::EMRServerless::Application": "its own copy of the logs is switched off",
+}
 FIVE = {"on_exhausted": {"payment.*": "block"}, "reserved_concurrency": 10, "idempotency": True}
 
 
@@ -40,6 +53,45 @@ def with_bulk():
     return app
 
 
+def bank(*, mutable=True):
+    """Return an app of two stages with key, boundary and role of another stack, a VPC, and everything switched on."""
+    app = new_app()
+    for name, engine in (("Test", "pull"), ("Live", "mappings")):
+        stage = Stage(app, name, env=BANK, permissions_boundary=PermissionsBoundary.from_name("bank"))
+        base = Stack(stage, "Base")
+        role = iam.Role(base, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
+        vpc = ec2.Vpc.from_vpc_attributes(
+            base,
+            "Vpc",
+            vpc_id="vpc-1234567890abcdef0",
+            availability_zones=["eu-central-1a"],
+            private_subnet_ids=["subnet-1234567890abcdef0"],
+            private_subnet_route_table_ids=["rtb-1234567890abcdef0"],
+        )
+        lanes = PriorityLanesStack(
+            stage,
+            "Lanes",
+            config=LanesConfig.from_dict(
+                {"consumer": {"engine": engine}, "schedules": [NIGHTLY], "outbox": {"enabled": True}}
+            ),
+            function_folder=FUNCTION_FOLDER,
+            termination_protection=True,
+            encryption_key=kms.Key(base, "Key", enable_key_rotation=True),
+            role=role if mutable else role.without_policy_updates(),
+            vpc=vpc,
+        )
+        bulk = BulkEnqueue(
+            Stack(stage, "Bulk"), "Bulk", queues=lanes.queues, ledger=lanes.ledger, follow=True, vpc=vpc
+        )
+        bulk.add_schedule(
+            "Nightly",
+            schedule=scheduler.ScheduleExpression.cron(hour="3", minute="0"),
+            job="enqueue",
+            arguments=["--input", "s3://lake/rows"],
+        )
+    return app
+
+
 APPS = {
     "default": lambda: configured(LanesConfig.load(ROOT / "lanes.toml")),
     "pull": lambda: configured(
@@ -48,21 +100,111 @@ APPS = {
     "outbox": lambda: configured(LanesConfig.from_dict({"outbox": {"enabled": True}})),
     "five lanes": lambda: configured(lanes_config(5, **FIVE)),
     "bulk": with_bulk,
+    "bank": bank,
+    "bank with a fixed role": lambda: bank(mutable=False),
 }
+STACKS = {"bulk": 2, "bank": 6, "bank with a fixed role": 6}
+
+
+@functools.cache
+def synthesised(name):
+    """Give the violations that cdk-nag finds in an app, and all its stacks."""
+    app = APPS[name]()
+    Validations.of(app).add_plugins(AwsSolutionsChecks(app), ServerlessChecks(app))
+    assembly = app.synth()
+    report = json.loads((Path(assembly.directory) / "validation-report.json").read_text())
+    # A pack without any finding, acknowledged or not, is not in it.
+    assert "Serverless" in {pack["pluginName"] for pack in report["pluginReports"]}
+    found = [violation for pack in report["pluginReports"] for violation in pack["violations"]]
+    return found, assembly.stacks_recursively
 
 
 @pytest.mark.parametrize("name", APPS)
 def test_no_rule_finds_anything_in_a_template(name):
     """Of both packs of cdk-nag without the findings acknowledged beside a resource, and of cfn-lint in two regions."""
-    app = APPS[name]()
-    Validations.of(app).add_plugins(AwsSolutionsChecks(app), ServerlessChecks(app))
-    assembly = app.synth()
+    violations, stacks = synthesised(name)
 
-    report = json.loads((Path(assembly.directory) / "validation-report.json").read_text())
-    # A pack without any finding, acknowledged or not, is not in it.
-    assert "Serverless" in {pack["pluginName"] for pack in report["pluginReports"]}
-    assert [violation for pack in report["pluginReports"] for violation in pack["violations"]] == []
-    assert len(assembly.stacks) == (2 if name == "bulk" else 1)
-    for stack in assembly.stacks:
+    # The rights of a role that the app must not change are printed; `test_roles` reads them.
+    assert {one["ruleName"] for one in violations} == (
+        {"Annotation::lanes:fixedRole"} if "fixed" in name else set()
+    )
+    assert len(stacks) == STACKS.get(name, 1)
+    for stack in stacks:
         findings = lint(json.dumps(stack.template), config=ManualArgs(regions=["eu-central-1", "us-east-1"]))
         assert [str(finding) for finding in findings] == []
+
+
+def keys_of(kind):
+    """Give the names of a type's properties that take a key, at any depth; none for a type that AWS does not list."""
+    if kind.startswith(("Custom::", "AWS::CDK::")):
+        return set()
+    schema = json.dumps(PROVIDER_SCHEMA_MANAGER.get_resource_schema("eu-central-1", kind).schema)
+    return set(re.findall(r'"(KMS\w*Key\w*|Kms\w*Key(?:Id|Arn)|\w*EncryptionKey\w*)":', schema))
+
+
+def names_in(value):
+    """Give the names of all properties with a value, at any depth."""
+    if isinstance(value, list):
+        return set().union(*map(names_in, value))
+    return {*value}.union(*map(names_in, value.values())) if isinstance(value, dict) else set()
+
+
+def test_whatever_can_take_a_key_has_yours():
+    """By AWS's own schemas: one more type, or one more resource, is in no list of ours."""
+    _, stacks = synthesised("bank")
+    parts = {
+        (stack.display_name, name): one
+        for stack in stacks
+        for name, one in stack.template["Resources"].items()
+        if keys_of(one["Type"])
+    }
+    bare = {
+        place: one["Type"]
+        for place, one in parts.items()
+        if not keys_of(one["Type"]) & names_in(one["Properties"])
+    }
+
+    assert {place: kind for place, kind in bare.items() if kind not in WITHOUT_KEY} == {}
+    assert {one["Type"] for one in parts.values()} >= {
+        "AWS::DynamoDB::Table",
+        "AWS::Lambda::Function",
+        "AWS::Logs::LogGroup",
+        "AWS::S3::Bucket",
+        "AWS::SQS::Queue",
+        "AWS::Scheduler::Schedule",
+    }
+
+
+def test_a_role_uses_the_key_through_the_services_alone():
+    """Code of a handler can't decrypt what it copied, nor give the key to others."""
+    _, stacks = synthesised("bank")
+    rights = [
+        statement
+        for stack in stacks
+        for one in stack.template["Resources"].values()
+        if one["Type"] == "AWS::IAM::Policy"
+        for statement in one["Properties"]["PolicyDocument"]["Statement"]
+        if any(action.startswith("kms:") for action in as_list(statement["Action"]))
+    ]
+    named = {name for one in rights for terms in one["Condition"].values() for name in terms}
+
+    assert len(rights) > 10
+    assert named == {"kms:ViaService", "kms:EncryptionContext:aws:scheduler:schedule:arn"}
+    assert not {"kms:CreateGrant", "kms:*"} & {action for one in rights for action in as_list(one["Action"])}
+
+
+def test_services_are_allowed_by_the_policy_of_the_key():
+    """They have no role here: logs are refused without, and events would be lost in silence."""
+    _, stacks = synthesised("bank")
+    (base, *_) = (stack.template for stack in stacks if stack.display_name.startswith("Test/Base"))
+    (key,) = (one for one in base["Resources"].values() if one["Type"] == "AWS::KMS::Key")
+    services = {
+        one["Principal"]["Service"]: {*one["Condition"]}
+        for one in key["Properties"]["KeyPolicy"]["Statement"]
+        if "Service" in one["Principal"]
+    }
+
+    assert services == {
+        "logs.eu-central-1.amazonaws.com": {"ArnLike"},
+        "events.amazonaws.com": {"StringEquals"},
+    }

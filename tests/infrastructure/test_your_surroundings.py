@@ -1,5 +1,7 @@
 """What an app brings along: a VPC, a role, layers, tracing, keys, other stacks, rules that send events."""
 
+import json
+
 import pytest
 from aws_cdk import App, NestedStack, Stack
 from aws_cdk import aws_ec2 as ec2
@@ -10,7 +12,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_sqs as sqs
-from aws_cdk.assertions import Template
+from aws_cdk.assertions import Annotations, Match, Template
 from constructs import Construct
 
 from cdk import LaneQueues, LanesParameter, Ledger, PriorityConsumer, PriorityLanesStack
@@ -138,6 +140,22 @@ def test_a_key_of_yours_is_granted_to_all_who_need_it():
         granted = {one for statement in statements(template, role) for one in statement["Action"]}
         assert granted >= wanted, role
     assert "cloudwatch.amazonaws.com" in policy
+
+
+def test_what_a_key_of_another_app_must_allow_is_printed(stack):
+    """Its policy can't be changed here; it was silence, and logs and events would be refused."""
+    key = kms.Key.from_key_arn(stack, "Theirs", "arn:aws:kms:eu-central-1:123456789012:key/1")
+    config = lanes_config(2, engine="pull")
+    queues = LaneQueues(stack, "Lanes", config=config, encryption_key=key)
+    code = {"code": lambda_.Code.from_inline(FOREIGN_CODE), "handler": "index.lambda_handler"}
+    PriorityConsumer(stack, "Consumer", queues=queues, ledger=Ledger(stack, "Ledger"), **code)
+
+    found = Annotations.from_stack(stack).find_warning("*", Match.string_like_regexp("policy of the key"))
+
+    texts = [one.entry.data.partition("key is defined: ")[2].rpartition(" [ack")[0] for one in found]
+    allowed = {str(json.loads(text)["Principal"]["Service"]): json.loads(text)["Action"] for text in texts}
+    assert allowed["events.amazonaws.com"] == ["kms:GenerateDataKey", "kms:Decrypt"]
+    assert any("logs." in name for name in allowed)
 
 
 def test_a_nested_stack_asks_for_the_parameters_name():
