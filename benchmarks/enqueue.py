@@ -39,8 +39,7 @@ from lanes.config.deployment import Deployment, LaneQueues
 from spark_jobs.rows.arrow import rows_of_batches
 from spark_jobs.rows.reader import RowReader
 from spark_jobs.sending.pace import SendPace
-from spark_jobs.sending.task import SendingTask
-from spark_jobs.sending.window import CONCURRENCY
+from spark_jobs.sending.task import CONCURRENCY, SendingTask
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -29,7 +29,7 @@ from .options import SOURCE
 from .parallelism import tasks_at_once, tasks_of_executor
 from .plan import WritePlan, part_of_stream
 from .rows.plain import PlainRows
-from .sending.record import RowCounts
+from .sending.task import RowCounts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

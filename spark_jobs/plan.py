@@ -20,9 +20,7 @@ from .options import SOURCE, WriterOptions
 from .parallelism import tasks_at_once, tasks_of_executor
 from .rows.reader import RowReader
 from .sending.pace import LaneBacklog, SendPace, Shared, SharedFile
-from .sending.record import Record, RowCounts, TaskReport
-from .sending.task import SendingTask
-from .sending.window import WindowSettings
+from .sending.task import RowCounts, SendingTask
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -36,6 +34,7 @@ if TYPE_CHECKING:
     from lanes.runs import Mark
 
     from .manifest.storage import Storage
+    from .manifest.task import TaskManifest
     from .rows.outgoing import Rows, UnreadableRow
 
     Row = Mapping[str, Any]
@@ -266,26 +265,27 @@ class WritePlan:
             calls=calls,
             pace=self._pace(clients, context.getLocalProperty, record),
             record=record,
-            windows=WindowSettings(ordered=options.ordering == "group"),
-            report=TaskReport(context.partitionId()),
+            ordered=options.ordering == "group",
             quarantine=options.on_error == "quarantine",
             is_sealed=self.members is not None,
         )
 
-    def _record(self, context: TaskContext) -> Record:
+    def _record(self, context: TaskContext) -> TaskManifest | None:
         batch = part_of_stream(context.getLocalProperty)
         if batch is not None and self.mark is not None:
             raise _endless()
         run = self.manifest(part=batch)
         if run is None:
-            return Record()
+            return None
         return run.task(
             partition=context.partitionId(),
             attempt=context.taskAttemptId(),
             first=context.attemptNumber() == 0,
         )
 
-    def _pace(self, clients: Clients, setting: Callable[[str], str | None], record: Record) -> SendPace:
+    def _pace(
+        self, clients: Clients, setting: Callable[[str], str | None], record: TaskManifest | None
+    ) -> SendPace:
         options = self.options
         if options.max_send_rate is None and options.max_backlog is None:
             return SendPace()
@@ -300,15 +300,18 @@ class WritePlan:
             backlog=self._backlog(clients, backlogs, of_job, record),
         )
 
-    def _backlog(self, clients: Clients, shared: Shared, share: float, record: Record) -> LaneBacklog | None:
+    def _backlog(
+        self, clients: Clients, shared: Shared, share: float, record: TaskManifest | None
+    ) -> LaneBacklog | None:
         if self.options.max_backlog is None:
             return None
 
         def pause(seconds: float) -> None:
             # A task may be held back for hours. After a kill the next run must know the rows that were sent, and a
             # session that takes the run over ends this one.
-            record.flush()
-            record.keep()
+            if record is not None:
+                record.flush()
+                record.keep()
             time.sleep(seconds)
 
         return LaneBacklog(

@@ -15,7 +15,7 @@ from .dead_letters import SCHEMA, DeadLetterReader
 from .options import SOURCE
 from .plan import WritePlan
 from .rows.plain import PlainRows
-from .sending.record import RowCounts
+from .sending.task import RowCounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,18 +5,18 @@ from __future__ import annotations
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lanes.aws.queues.batch_calls import open_calls
 
-from .sending.window import CONCURRENCY
+from .sending.task import CONCURRENCY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from lanes.aws.clients import Clients
-    from lanes.aws.queues.batch_calls import BatchCalls
     from lanes.config.deployment import Deployment
+    from lanes.producer.outgoing import BatchCalls
 
     from .options import WriterOptions
 
@@ -37,7 +37,7 @@ class WorkerCalls:
     """
 
     clients: Clients
-    calls: BatchCalls
+    calls: BatchCalls[Any]
     used_for: tuple[object, ...]
     made_at: float
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from .ranges import Ranges
-    from .sending.record import RowCounts
+    from .sending.task import RowCounts
 EVERY_SECONDS = 5.0
 
 

@@ -1,25 +1,26 @@
 """
-One `send_many`: several calls in flight, retries when due, and a report of every message.
+The engine of every sender: several calls in flight, retries when due, higher lanes first.
 
-Only the calling thread changes the order of the lanes; the other threads make calls and nothing else.
+Only the calling thread changes the order of the lanes.
 """
 
 from __future__ import annotations
 
 import random
 import time
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Generic
 
+from lanes.producer.order import MAX_ENTRIES, T
 from lanes.producer.report import INTERRUPTED, SendReport, UnsentMessage
 from lanes.retries import RetryPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from lanes.producer.order import SendOrder
-    from lanes.producer.outgoing import Accepted, BatchSender, Outgoing, Refused
+    from lanes.producer.order import LaneOrder, SendOrder
+    from lanes.producer.outgoing import BatchCalls, CallEnded, Outgoing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,18 +43,135 @@ class Pacing:
     jitter: Callable[[], float] = random.random
 
 
-Answers = dict[int, "Accepted | Refused"]
-
-
-class Dispatch:
+class Dispatch(Generic[T]):
     """
-    Sends the messages of all lanes, higher lanes first.
+    Sends the messages of all lanes, also those that are added meanwhile.
 
     Args:
         orders: one for each lane, highest first.
         queue_urls: by name of the lane.
-        sqs: sends one batch.
-        concurrency: maximum number of calls in flight over all lanes; with 1 they run in the calling thread.
+        calls: makes the calls.
+        concurrency: maximum number of calls in flight over all lanes.
+        pacing: time.
+        max_entries: maximum number of messages of a call.
+        starting: called before each call, with lane and number of messages; it may wait.
+        settled: receives the lane and what SQS has accepted, after each call that was answered.
+        answered: called when answers have been settled.
+
+    Attributes:
+        cause: the first failure of a whole call, None without any; later ones often follow from it.
+    """
+
+    def __init__(
+        self,
+        orders: Sequence[LaneOrder[T]],
+        *,
+        queue_urls: Mapping[str, str],
+        calls: BatchCalls[T],
+        concurrency: int,
+        pacing: Pacing,
+        max_entries: int = MAX_ENTRIES,
+        starting: Callable[[str, int], object] = lambda _lane, _messages: None,
+        settled: Callable[[str, list[T]], object] = lambda _lane, _accepted: None,
+        answered: Callable[[], object] = lambda: None,
+    ) -> None:
+        self.cause: BaseException | None = None
+        self._orders = orders
+        self._queue_urls = queue_urls
+        self._calls = calls
+        self._concurrency = concurrency
+        self._clock = pacing.clock
+        self._pause = pacing.pause
+        self._max_entries = max_entries
+        self._starting = starting
+        self._settled = settled
+        self._answered = answered
+        self._in_flight: dict[int, tuple[LaneOrder[T], list[T]]] = {}
+
+    def add(self, order: LaneOrder[T], item: T) -> None:
+        """Add a message and start a call that it fills; returns when there is room for another message."""
+        order.add(item)
+        while order.has_batch and not self._start(order) and self._in_flight:
+            self._collect(None)
+        while order.is_full:
+            self._step()
+
+    def drain(self, before_step: Callable[[], object] = lambda: None) -> None:
+        """Send all messages; `before_step` is called before each wait, and may stop the orders."""
+        before_step()
+        while self._step():
+            before_step()
+
+    def finish(self) -> None:
+        """Wait for the calls in flight and start no others; the first error is raised at the end."""
+        failure: BaseException | None = None
+        while self._in_flight:
+            failure = self._settle(None) or failure
+        if failure is not None:
+            raise failure
+
+    def _step(self) -> bool:
+        """Start the calls that may start, then wait for an answer or the next retry; false if there is neither."""
+        for order in self._orders:
+            while self._start(order):
+                pass
+        due = min((due for order in self._orders if (due := order.next_due()) is not None), default=None)
+        seconds = None if due is None else max(0.0, due - self._clock())
+        if self._in_flight:
+            # With all calls in use, a retry that falls due could not start anyway.
+            self._collect(seconds if len(self._in_flight) < self._concurrency else None)
+        elif seconds is not None:
+            self._pause(seconds)
+        else:
+            return False
+        return True
+
+    def _start(self, order: LaneOrder[T]) -> bool:
+        if len(self._in_flight) >= self._concurrency:
+            return False
+        batch = order.next_batch(self._clock(), max_entries=self._max_entries)
+        if batch:
+            self._starting(order.lane, len(batch))
+            self._in_flight[self._calls.start(self._queue_urls[order.lane], batch)] = (order, batch)
+        return bool(batch)
+
+    def _collect(self, timeout: float | None) -> None:
+        failure = self._settle(timeout)
+        if failure is not None:
+            raise failure
+        self._answered()
+
+    def _settle(self, timeout: float | None) -> BaseException | None:
+        """Settle the calls that ended, all of them, and give the first error."""
+        # All leave at once: no answer comes any more for one that is left behind.
+        ended = [(one, *self._in_flight.pop(one.number)) for one in self._calls.ended(timeout)]
+        failure: BaseException | None = None
+        for one, order, batch in ended:
+            try:
+                self._apply(one, order, batch)
+            except BaseException as error:  # noqa: BLE001 - the caller raises it
+                failure = failure or error
+        return failure
+
+    def _apply(self, one: CallEnded, order: LaneOrder[T], batch: list[T]) -> None:
+        if one.error is None:
+            self._settled(order.lane, order.settle(batch, one.answers, self._clock()))
+            return
+        self.cause = self.cause or one.error
+        order.settle_failure(batch, one.error, self._clock())
+        if not isinstance(one.error, Exception):
+            raise one.error
+
+
+class SendAll:
+    """
+    One `send_many`, with a report of every message.
+
+    Args:
+        orders: one for each lane with all of its messages, highest first.
+        queue_urls: by name of the lane.
+        calls: makes the calls; closed at the end.
+        concurrency: as of `Dispatch`.
         pacing: time.
         progress: receives the number of accepted messages, after each call.
     """
@@ -63,20 +181,22 @@ class Dispatch:
         orders: Sequence[SendOrder],
         *,
         queue_urls: Mapping[str, str],
-        sqs: BatchSender,
+        calls: BatchCalls[Outgoing],
         concurrency: int,
         pacing: Pacing,
         progress: Callable[[int], object] | None = None,
     ) -> None:
         self._orders = orders
-        self._queue_urls = queue_urls
-        self._sqs = sqs
-        self._concurrency = concurrency
-        self._clock = pacing.clock
-        self._pause = pacing.pause
+        self._calls = calls
         self._progress = progress
-        self._calls: dict[Future[Answers], tuple[SendOrder, list[Outgoing]]] = {}
-        self._cause: BaseException | None = None
+        self._dispatch = Dispatch(
+            orders,
+            queue_urls=queue_urls,
+            calls=calls,
+            concurrency=concurrency,
+            pacing=pacing,
+            settled=self._settled,
+        )
 
     def run(
         self, items: Sequence[Outgoing], *, should_stop: Callable[[], bool] = lambda: False
@@ -92,93 +212,40 @@ class Dispatch:
             BaseException: an interrupt (KeyboardInterrupt, SystemExit), after the calls in flight have returned; its
                 cause is the error that lists what was sent until then.
         """
+        cause: Exception | None = None
         try:
-            # Its end waits for the calls in flight, so each has an answer in the report.
-            with self._executor() as executor:
-                try:
-                    self._send_all(executor, should_stop)
-                except BaseException:
-                    self._stop()
-                    raise
+            self._send(should_stop)
         except Exception as error:  # noqa: BLE001 - kept as the cause in the report
-            self._cause = self._cause or error
+            cause = error
         except BaseException as interrupt:
-            self._collect_finished()
-            raise interrupt from self._report(items).error()
-        self._collect_finished()
-        return self._report(items)
+            raise interrupt from self._report(items, None).error()
+        return self._report(items, cause)
 
-    def _executor(self) -> Executor:
-        if self._concurrency == 1:
-            return _CallingThread()
-        return ThreadPoolExecutor(self._concurrency, thread_name_prefix="lanes-send")
-
-    def _send_all(self, executor: Executor, should_stop: Callable[[], bool]) -> None:
-        while True:
+    def _send(self, should_stop: Callable[[], bool]) -> None:
+        def stop_if_asked() -> None:
             if should_stop():
                 self._stop()
-            self._start_calls(executor)
-            due = min((due for order in self._orders if (due := order.next_due()) is not None), default=None)
-            wait_seconds = None if due is None else max(0.0, due - self._clock())
-            if self._calls:
-                # With all calls in use, a retry that falls due could not start anyway.
-                timeout = wait_seconds if len(self._calls) < self._concurrency else None
-                done, _ = wait(self._calls, timeout=timeout, return_when=FIRST_COMPLETED)
-                for future in done:
-                    self._settle(future)
-            elif wait_seconds is not None:
-                self._pause(wait_seconds)
-            else:
-                return
 
-    def _start_calls(self, executor: Executor) -> None:
-        for order in self._orders:
-            while len(self._calls) < self._concurrency and (batch := order.next_batch(self._clock())):
-                try:
-                    future = executor.submit(self._call, order.lane, batch)
-                except RuntimeError:
-                    # Python starts no thread any more once the interpreter exits, as in a function of `atexit`.
-                    future = _CallingThread().submit(self._call, order.lane, batch)
-                self._calls[future] = (order, batch)
+        try:
+            self._dispatch.drain(stop_if_asked)
+        except BaseException:
+            self._stop()
+            # Each call in flight has an answer in the report.
+            with suppress(Exception):
+                self._dispatch.finish()
+            raise
+        finally:
+            self._calls.close()
 
-    def _call(self, lane: str, batch: Sequence[Outgoing]) -> Answers:
-        entries = [item.entry(str(position)) for position, item in enumerate(batch)]
-        answers = self._sqs.send_batch(self._queue_urls[lane], entries)
-        return {
-            item.index: answers[str(position)]
-            for position, item in enumerate(batch)
-            if str(position) in answers
-        }
-
-    def _settle(self, future: Future[Answers]) -> None:
-        order, batch = self._calls.pop(future)
-        error = future.exception()
-        if error is None:
-            order.settle(batch, future.result(), self._clock())
-            if self._progress is not None:
-                self._progress(sum(len(order.sent) for order in self._orders))
-            return
-        # The first one: later errors often follow from it.
-        self._cause = self._cause or error
-        order.settle_failure(batch, error, self._clock())
-        if not isinstance(error, Exception):
-            raise error
+    def _settled(self, _lane: str, _accepted: Sequence[Outgoing]) -> None:
+        if self._progress is not None:
+            self._progress(sum(len(order.sent) for order in self._orders))
 
     def _stop(self) -> None:
         for order in self._orders:
             order.stop(INTERRUPTED, "sending was interrupted")
 
-    def _collect_finished(self) -> None:
-        """Settle the calls that returned after an interrupt; by then all threads have ended."""
-        for future in [future for future in self._calls if future.done()]:
-            order, batch = self._calls.pop(future)
-            error = future.exception()
-            if error is None:
-                order.settle(batch, future.result(), self._clock())
-            else:
-                order.settle_failure(batch, error, self._clock())
-
-    def _report(self, items: Sequence[Outgoing]) -> SendReport:
+    def _report(self, items: Sequence[Outgoing], cause: Exception | None) -> SendReport:
         """List every message as sent or unsent, also one that an interrupt left between the two."""
         sent = {index: record for order in self._orders for index, record in order.sent.items()}
         unsent = {index: record for order in self._orders for index, record in order.unsent.items()}
@@ -195,17 +262,5 @@ class Dispatch:
         return SendReport(
             sent=[sent[index] for index in sorted(sent)],
             unsent=[unsent[index] for index in sorted(unsent)],
-            cause=self._cause,
+            cause=self._dispatch.cause or cause,
         )
-
-
-class _CallingThread(Executor):
-    """Runs a call immediately, in the calling thread."""
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        try:
-            future.set_result(fn(*args, **kwargs))
-        except BaseException as error:  # noqa: BLE001 - the future raises it again
-            future.set_exception(error)
-        return future

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 from lanes.errors import AwsError
 from lanes.fault_codes import is_about_message, is_throttle
 from lanes.producer.flow import CallFlow
-from lanes.producer.outgoing import Accepted, Outgoing, Refused
+from lanes.producer.outgoing import UNANSWERED, Accepted, Outgoing, Refused
 from lanes.producer.report import BLOCKED, LANE_FAILED, SentMessage, UnsentMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from lanes.retries import RetryPolicy
 
@@ -59,8 +59,6 @@ MAX_BYTES = 1024 * 1024
 # Of one lane in the memory of a sender that adds messages while it sends.
 MAX_HELD = 2_000
 MAX_HELD_BYTES = 16 * MAX_BYTES
-
-UNANSWERED = Refused(code="Unanswered", reason="the answer of SQS does not contain it", retryable=True)
 
 
 class LaneOrder(Generic[T]):
@@ -137,7 +135,9 @@ class LaneOrder(Generic[T]):
             if batch and (batch[0].alone or first.alone or first.size_bytes > free_bytes):
                 break
             _, item = heapq.heappop(self._ready)
-            self._try(item, now)
+            # Throttled tries sent nothing, so their time does not count.
+            if item.attempts == 0:
+                item.first_tried_at = now
             item.attempts += 1
             free_bytes -= item.size_bytes
             batch.append(item)
@@ -150,15 +150,14 @@ class LaneOrder(Generic[T]):
         retry = self._delayed[0][0] if self._delayed else None
         return self._flow.next_due(retry, is_ready=bool(self._ready))
 
-    def settle(self, batch: Sequence[T], answers: Mapping[int, Accepted | Refused], now: float) -> list[T]:
-        """Apply the answers of a call, by index of the message, and return the messages that are in the queue."""
-        answered = [(item, answers.get(item.index, UNANSWERED)) for item in batch]
-        refused = [answer for _, answer in answered if isinstance(answer, Refused)]
+    def settle(self, batch: Sequence[T], answers: Sequence[Accepted | Refused], now: float) -> list[T]:
+        """Apply the answers of a call, by place, and return the messages that are in the queue."""
+        refused = [answer for answer in answers if isinstance(answer, Refused)]
         self._flow.ended(now, refused, accepted=len(refused) < len(batch))
         # One for the call, so that its refused messages fall due together and fill one batch again.
         jitter = self._jitter()
         accepted = []
-        for item, answer in answered:
+        for item, answer in zip(batch, answers, strict=True):
             if isinstance(answer, Accepted):
                 accepted.append(item)
                 self._accept(item, answer)
@@ -180,7 +179,7 @@ class LaneOrder(Generic[T]):
             return
         self._fail_call(batch, error)
         refused = Refused(code=code, reason=str(error) or code, retryable=retryable, of_call=True)
-        self.settle(batch, {item.index: refused for item in batch}, now)
+        self.settle(batch, [refused] * len(batch), now)
 
     @property
     def is_stopped(self) -> bool:
@@ -194,10 +193,6 @@ class LaneOrder(Generic[T]):
             item.attempts -= 1
             item.alone = True
             heapq.heappush(self._ready, (item.index, item))
-
-    def _try(self, item: T, now: float) -> None:
-        """Note the first try of a message."""
-        item.first_tried_at = min(item.first_tried_at, now)
 
     def _fail_call(self, batch: Sequence[T], error: BaseException) -> None:
         """Take note of the failure of a whole call, before its answers are applied."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from lanes.fault_codes import Cause, cause_of, is_about_message
 from lanes.message import Message
@@ -38,7 +37,7 @@ class Outgoing:
     body: str
     size_bytes: int
     attempts: int = 0
-    first_tried_at: float = math.inf
+    first_tried_at: float = 0.0
     # Stays set through later tries: the first of them may have arrived.
     maybe_sent: bool = False
     # After a call that was refused for one of its messages: each is sent alone, to find that one.
@@ -121,6 +120,44 @@ class Refused:
         # SQS may refuse each entry for its key or its rights, which no other entry has either.
         is_about_entry = not self.of_call or is_about_message(self.code)
         return not self.retryable and is_about_entry and cause_of(self.code) is Cause.OTHER
+
+
+ACCEPTED = Accepted(message_id="", sequence_number="")
+"""Where nobody asks for the ids that SQS gave."""
+
+UNANSWERED = Refused(code="Unanswered", reason="the answer of SQS does not contain it", retryable=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallEnded:
+    """
+    A call that ended.
+
+    Attributes:
+        number: what `start` gave.
+        answers: by place in the batch.
+        error: the failure of the whole call; there are no answers then.
+    """
+
+    number: int
+    answers: Sequence[Accepted | Refused] = ()
+    error: BaseException | None = None
+
+
+T_contra = TypeVar("T_contra", contravariant=True)
+
+
+class BatchCalls(Protocol[T_contra]):
+    """Makes batch calls, several at the same time; used by one thread."""
+
+    def start(self, queue_url: str, items: Sequence[T_contra]) -> int:
+        """Start a call with up to ten messages and return its number."""
+
+    def ended(self, timeout: float | None) -> list[CallEnded]:
+        """Wait until a call ends or the timeout has passed, and return the calls that ended."""
+
+    def close(self) -> None:
+        """Close the connections; calls in progress are left alone."""
 
 
 class BatchSender(Protocol):

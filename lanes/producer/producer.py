@@ -24,7 +24,8 @@ from lanes.message import (
     time_of,
 )
 from lanes.priority import PriorityRules, priority_to_send
-from lanes.producer.dispatch import Dispatch, Pacing
+from lanes.producer.calls import ThreadedCalls
+from lanes.producer.dispatch import Pacing, SendAll
 from lanes.producer.later import LATEST, LATEST_OF_RUN, NO_SCHEDULER, LaterSender, call_of
 from lanes.producer.order import SendOrder
 from lanes.producer.outgoing import BatchSender, Outgoing, check_messages
@@ -341,15 +342,16 @@ class Producer:
             for lane in self.deployment.config.lanes
             if lane.name in lanes
         ]
-        dispatch = Dispatch(
+        concurrency = concurrency if len(items) > 1 else 1
+        sending = SendAll(
             orders,
             queue_urls={name: queues.url for name, queues in self.deployment.queues.items()},
-            sqs=sqs,
-            concurrency=concurrency if len(items) > 1 else 1,
+            calls=ThreadedCalls(sqs, concurrency=concurrency),
+            concurrency=concurrency,
             pacing=self._pacing,
             progress=progress,
         )
-        return dispatch.run(items, should_stop=should_stop)
+        return sending.run(items, should_stop=should_stop)
 
     def _due(self, not_before: datetime | timedelta, latest: timedelta) -> float | None:
         """Return the time of messages for later; None if it is past, so that they are sent now."""

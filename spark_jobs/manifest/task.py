@@ -9,8 +9,6 @@ from itertools import islice
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from ..sending.record import Record
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
@@ -32,8 +30,8 @@ REFRESH_SECONDS = 60.0
 READERS = 16
 
 
-class TaskManifest(Record):
-    """The ids that one task reads and writes; `RunManifest.task` makes it."""
+class TaskManifest:
+    """Records the work of a task for other tasks and later runs; `RunManifest.task` makes it."""
 
     def __init__(
         self,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from lanes.producer.outgoing import SendEntry
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -60,3 +62,13 @@ class OutgoingRow:
     attempts: int = 0
     first_tried_at: float = 0.0
     alone: bool = False
+
+    def entry(self, entry_id: str) -> SendEntry:
+        """Give it as boto3's client takes it."""
+        return SendEntry(
+            entry_id=entry_id,
+            body=self.body,
+            message_group_id=self.message_group_id,
+            message_deduplication_id=self.message_deduplication_id,
+            run=self.run,
+        )

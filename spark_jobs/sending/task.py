@@ -2,31 +2,97 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import json
+import random
+from collections import Counter
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from lanes.errors import LanesError, MessageError, SendError
+from lanes.errors import MessageError, SendError
+from lanes.fault_codes import is_about_message
 from lanes.message import id_in
-from lanes.producer.order import MAX_ENTRIES
+from lanes.producer.dispatch import Dispatch, Pacing
+from lanes.producer.order import MAX_ENTRIES, LaneOrder
+from lanes.retries import RetryPolicy
 
-from ..rows.outgoing import UnreadableRow
+from ..rows.outgoing import OutgoingRow, UnreadableRow
 from ..rows.reader import RowReader, RowRefusedError
-from .record import Record, RowCounts
-from .window import Failed, SendWindow, WindowSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from lanes.aws.queues.batch_calls import BatchCalls, CallEnded
     from lanes.config.deployment import Deployment
+    from lanes.producer.outgoing import BatchCalls, Refused
 
-    from ..rows.outgoing import OutgoingRow
+    from ..manifest.task import TaskManifest
     from .pace import SendPace
-    from .record import TaskReport
 
     Row = Mapping[str, Any]
 
 MAX_NAMED_ROWS = 3
+# At 10 ms a call these carry 32,000 messages a second, as many as a core prepares.
+CONCURRENCY = 32
+NOT_A_MEMBER = "its run is sealed, and it is not one of the members; send it under the name of another run"
+
+
+@dataclass(slots=True)
+class RowCounts:
+    """Counts of rows: sent by lane in this session, skipped since an earlier one has sent them, and quarantined."""
+
+    lanes: Counter[str] = field(default_factory=Counter)
+    skipped: int = 0
+    quarantined: int = 0
+
+    @property
+    def rows(self) -> int:
+        """All rows that were read."""
+        return self.lanes.total() + self.skipped + self.quarantined
+
+    def to_json(self) -> str:
+        """Write the counts for `from_json`."""
+        return json.dumps({one.name: getattr(self, one.name) for one in fields(self)})
+
+    @classmethod
+    def from_json(cls, text: str) -> RowCounts:
+        """Read the counts that a task has written."""
+        counts = json.loads(text)
+        return cls(**counts | {"lanes": Counter(counts["lanes"])})
+
+    def __add__(self, other: RowCounts) -> RowCounts:
+        """Add the counts of other rows."""
+        return RowCounts(
+            lanes=self.lanes + other.lanes,
+            skipped=self.skipped + other.skipped,
+            quarantined=self.quarantined + other.quarantined,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A row that will not be sent: SQS refused the row itself (`refused`), or the lane does not accept it."""
+
+    item: OutgoingRow
+    reason: str
+    refused: bool
+
+
+class RowOrder(LaneOrder[OutgoingRow]):
+    """The unsent rows of one lane; one that fails lets the next of its group go on, or ends the task."""
+
+    def __init__(self, lane: str, task: SendingTask) -> None:
+        super().__init__(
+            lane,
+            concurrency=task.concurrency,
+            policy=task.retries,
+            jitter=task.jitter,
+            ordered=task.ordered,
+        )
+        self.failed: list[Failed] = []
+
+    def _give_up(self, item: OutgoingRow, answer: Refused) -> None:
+        refused = not answer.retryable and (not answer.of_call or is_about_message(answer.code))
+        self.failed.append(Failed(item, f"{answer.code}: {answer.reason}", refused))
+        self._leave(item)
 
 
 class RowsUnsentError(SendError):
@@ -35,7 +101,7 @@ class RowsUnsentError(SendError):
     def __init__(self, *, partition: int, failed: list[Failed], sent: int) -> None:
         self.partition = partition
         named = "".join(
-            f"\n  - row {one.item.index} (id {id_in(one.item.identity)!r}): {one.code}: {one.reason}"
+            f"\n  - row {one.item.index} (id {id_in(one.item.identity)!r}): {one.reason}"
             for one in failed[:MAX_NAMED_ROWS]
         )
         more = len(failed) - MAX_NAMED_ROWS
@@ -48,7 +114,7 @@ class RowsUnsentError(SendError):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendingTask:
     """
-    Sends the rows of one partition.
+    Sends the rows of one partition, with the producer's engine.
 
     Attributes:
         partition: Number of the partition, for errors.
@@ -56,9 +122,12 @@ class SendingTask:
         deployment: The lanes.
         calls: Makes the batch calls.
         pace: Keeps the task at its rate and within the backlog limit.
-        record: Records sent messages.
-        windows: Order, concurrency and retries.
-        report: Reports the counts at intervals; None for no reports.
+        record: The manifest, which knows sent messages and keeps refused rows; None without one.
+        ordered: Keep the order within a group: one row of a group is in flight at a time. Otherwise rows are
+            independent, and a call may have several of one group.
+        concurrency: Maximum calls in flight.
+        retries: When to try again.
+        jitter: Numbers from 0 to 1 that spread the retries.
         quarantine: Set aside rows that cannot be sent; otherwise the first of them fails the task.
         is_sealed: Whether the run has all of its members, so that no other row is sent.
     """
@@ -66,11 +135,13 @@ class SendingTask:
     partition: int
     reader: RowReader
     deployment: Deployment
-    calls: BatchCalls
+    calls: BatchCalls[OutgoingRow]
     pace: SendPace
-    record: Record = field(default_factory=Record)
-    windows: WindowSettings = field(default_factory=WindowSettings)
-    report: TaskReport | None = None
+    record: TaskManifest | None = None
+    ordered: bool = True
+    concurrency: int = CONCURRENCY
+    retries: RetryPolicy = field(default_factory=RetryPolicy)
+    jitter: Callable[[], float] = random.random
     quarantine: bool = False
     is_sealed: bool = False
 
@@ -101,38 +172,40 @@ class SendingTask:
             raise
         finally:
             run.finish()
-            self.record.flush()
-            self.record.ended(skipped=run.so_far.skipped, reason=reason, refused=refused)
+            if self.record is not None:
+                self.record.flush()
+                self.record.ended(skipped=run.so_far.skipped, reason=reason, refused=refused)
 
 
 class _Run:
-    """One pass over a partition: the windows of its lanes and the calls in flight."""
+    """One pass over a partition."""
 
     def __init__(self, task: SendingTask) -> None:
         self._counts = RowCounts()
         self._total = RowCounts()
         self._task = task
         self._position = 0
-        self._max_entries = task.pace.chunk(MAX_ENTRIES)
-        self._windows: dict[str, SendWindow] = {}
-        self._by_priority: dict[int, SendWindow] = {}
-        self._in_flight: dict[int, tuple[SendWindow, list[OutgoingRow]]] = {}
+        self._orders = {lane.name: RowOrder(lane.name, task) for lane in task.deployment.config.lanes}
+        self._by_priority: dict[int, RowOrder] = {}
+        self._dispatch = Dispatch(
+            list(self._orders.values()),
+            queue_urls={name: queues.url for name, queues in task.deployment.queues.items()},
+            calls=task.calls,
+            concurrency=task.concurrency,
+            pacing=Pacing(clock=task.pace.clock, pause=task.pace.wait),
+            max_entries=task.pace.chunk(MAX_ENTRIES),
+            starting=task.pace.keep,
+            settled=self._settled,
+            answered=self._answered,
+        )
 
     def send(self, rows: Iterable[Row | UnreadableRow]) -> None:
         for row in rows:
             self._position += 1
             item = self._item(row)
-            if item is None:
-                continue
-            window = self._window(item.priority)
-            window.add(item)
-            if window.has_batch or window.is_full:
-                self._start(window, partial=False)
-                while window.is_full:
-                    self._step()
-        while any(not window.is_empty for window in self._windows.values()):
-            self._step()
-        self._raise_failures()
+            if item is not None:
+                self._dispatch.add(self._order(item.priority), item)
+        self._dispatch.drain()
 
     def counted(self) -> RowCounts:
         """Give the counts since the last call."""
@@ -147,38 +220,39 @@ class _Run:
 
     def finish(self) -> None:
         """Wait for the calls in flight, so that their messages are recorded, then keep the pace."""
-        self._settle_all()
+        self._dispatch.finish()
         self._task.pace.settle()
 
     def _item(self, row: Row | UnreadableRow) -> OutgoingRow | None:
+        """Make the message of a row; None if it was sent before, or set aside."""
+        item, record = self._read(row), self._task.record
+        if item is None or record is None:
+            return item
+        if record.has(item.identity):
+            self._counts.skipped += 1
+        elif record.has_now(item.identity):
+            # A killed attempt has sent it, and no count of that attempt has reached the driver.
+            self._counts.lanes[self._order(item.priority).lane] += 1
+        elif self._task.is_sealed:
+            self._refuse(item.row, self._position, NOT_A_MEMBER, None)
+        else:
+            return item
+        return None
+
+    def _read(self, row: Row | UnreadableRow) -> OutgoingRow | None:
         if isinstance(row, UnreadableRow):
             self._refuse(row.row, self._position, row.reason, None)
             return None
         try:
-            item = self._task.reader.item(row, self._position)
+            return self._task.reader.item(row, self._position)
         except (ValueError, MessageError) as error:
             self._refuse(row, self._position, str(error), error)
             return None
-        record = self._task.record
-        if record.has(item.identity):
-            self._counts.skipped += 1
-            return None
-        if record.has_now(item.identity):
-            # A killed attempt has sent it, and no count of that attempt has reached the driver.
-            self._counts.lanes[self._window(item.priority).lane] += 1
-            return None
-        if self._task.is_sealed:
-            reason = (
-                "its run is sealed, and it is not one of the members; send it under the name of another run"
-            )
-            self._refuse(row, self._position, reason, None)
-            return None
-        return item
 
     def _refuse(self, row: Row, position: int, reason: str, cause: Exception | None) -> None:
         task = self._task
-        if not task.quarantine:
-            self._settle_all()
+        if not task.quarantine or task.record is None:
+            self._dispatch.finish()
             raise RowRefusedError(
                 partition=task.partition,
                 position=position,
@@ -189,87 +263,31 @@ class _Run:
         task.record.quarantined(position=position, row=row, reason=reason)
         self._counts.quarantined += 1
 
-    def _window(self, priority: int) -> SendWindow:
-        window = self._by_priority.get(priority)
-        if window is None:
+    def _order(self, priority: int) -> RowOrder:
+        order = self._by_priority.get(priority)
+        if order is None:
             lane = self._task.deployment.config.lane_for(priority).name
-            window = self._windows.get(lane) or SendWindow(lane, self._task.windows)
-            self._windows[lane] = self._by_priority[priority] = window
-        return window
+            order = self._by_priority[priority] = self._orders[lane]
+        return order
 
-    def _step(self) -> None:
-        """Start partial batches too, then wait for an answer or for the next retry."""
-        for window in self._windows.values():
-            self._start(window, partial=True)
-        seconds = self._seconds_to_retry()
-        if self._in_flight:
-            self._collect(seconds)
-        elif seconds is not None:
-            self._task.pace.wait(seconds)
+    def _settled(self, lane: str, accepted: list[OutgoingRow]) -> None:
+        self._counts.lanes[lane] += len(accepted)
+        if self._task.record is not None:
+            self._task.record.sent(lane, accepted)
 
-    def _seconds_to_retry(self) -> float | None:
-        due = min((at for one in self._windows.values() if (at := one.next_due()) is not None), default=None)
-        return None if due is None else max(0.0, due - self._task.pace.clock())
-
-    def _start(self, window: SendWindow, *, partial: bool) -> None:
-        """Start the calls that may start; collect answers in between."""
-        task = self._task
-        while window.has_batch or partial:
-            batch = window.next_batch(task.pace.clock(), max_entries=self._max_entries)
-            if not batch:
-                if self._in_flight and not partial:
-                    self._collect(None)
-                    continue
-                return
-            task.pace.keep(window.lane, len(batch))
-            number = task.calls.start(task.deployment.queues[window.lane].url, batch)
-            self._in_flight[number] = (window, batch)
-
-    def _collect(self, timeout: float | None) -> None:
-        self._settle(timeout)
-        self._set_refused_aside()
-        self._raise_failures()
-
-    def _settle_all(self) -> None:
-        while self._in_flight:
-            self._settle(None)
-
-    def _settle(self, timeout: float | None) -> None:
-        # All leave at once: if the record fails for one, no answer would come any more for the others.
-        ended = [(one, *self._in_flight.pop(one.number)) for one in self._task.calls.ended(timeout)]
-        failure: Exception | None = None
-        for one, window, batch in ended:
-            try:
-                self._settle_call(one, window, batch)
-            except LanesError as error:
-                failure = failure or error
-        if failure is not None:
-            raise failure
-
-    def _settle_call(self, ended: CallEnded, window: SendWindow, batch: list[OutgoingRow]) -> None:
-        task = self._task
-        if ended.error is not None:
-            window.settle_failure(batch, ended.error, task.pace.clock())
+    def _answered(self) -> None:
+        """Set refused rows of all lanes aside, since answers of several may arrive together; then fail for others."""
+        failed = [one for order in self._orders.values() for one in order.failed]
+        if not failed:
             return
-        accepted = window.answered(batch, ended.answers, task.pace.clock())
-        self._counts.lanes[window.lane] += len(accepted)
-        task.record.sent(window.lane, accepted)
-        if task.report is not None and task.report.is_due:
-            task.report(self.so_far)
-
-    def _set_refused_aside(self) -> None:
-        """Set refused rows of all lanes aside, since answers of several lanes may arrive together."""
-        for window in self._windows.values():
-            failed, window.failed = window.failed, []
-            for one in failed:
-                if one.refused:
-                    self._refuse(one.item.row, one.item.index, f"{one.code}: {one.reason}", None)
-                else:
-                    window.failed.append(one)
-
-    def _raise_failures(self) -> None:
-        if not any(window.failed for window in self._windows.values()):
+        for order in self._orders.values():
+            order.failed = []
+        for one in failed:
+            if one.refused:
+                self._refuse(one.item.row, one.item.index, one.reason, None)
+        unsent = [one for one in failed if not one.refused]
+        if not unsent:
             return
-        self._settle_all()
-        failed = [one for window in self._windows.values() for one in window.failed]
-        raise RowsUnsentError(partition=self._task.partition, failed=failed, sent=self.so_far.lanes.total())
+        self._dispatch.finish()
+        unsent += [one for order in self._orders.values() for one in order.failed]
+        raise RowsUnsentError(partition=self._task.partition, failed=unsent, sent=self.so_far.lanes.total())

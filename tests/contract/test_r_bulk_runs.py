@@ -8,17 +8,18 @@ import sys
 
 import pytest
 
-from lanes.aws.queues.batch_calls import CallEnded, ClientCalls
 from lanes.errors import AwsError, LanesError, RunError
 from lanes.message_filter import MessageFilter
 from lanes.overrides import Action, Override
+from lanes.producer.calls import ThreadedCalls
+from lanes.producer.outgoing import CallEnded
 from lanes.runs import Counts, Mark, State
 from lanes.testing.calls import ProcessKilled
 from spark_jobs import following, worker_calls
 from spark_jobs.failures import WriteFailedError, report
 from spark_jobs.following import SharedSeal
 from spark_jobs.plan import WritePlan
-from spark_jobs.sending.record import RowCounts
+from spark_jobs.sending.task import RowCounts
 from spark_jobs.source import LanesWriter, RowsSent
 from tests.support.followed import FAULTS, KIND, NAME, OVER, Followed
 
@@ -26,7 +27,7 @@ BAD = {"id": 1.5}
 FOLLOWED = {"follow": "true", "onComplete": OVER}
 
 
-class Calls(ClientCalls):
+class Calls(ThreadedCalls):
     """Batch calls in the thread of their task, which dies with them."""
 
     def __init__(self, world):

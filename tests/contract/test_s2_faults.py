@@ -14,8 +14,8 @@ from spark_jobs.manifest import task
 from tests.support.faulty_job import CONCURRENCY, LANES, POISON, FaultyJob, connect_to
 
 SEGMENT_ROWS = 20
-# The rows that are not yet written, and the calls in flight of each lane.
-UNRECORDED = SEGMENT_ROWS + len(LANES) * CONCURRENCY * 10
+# The rows that are not yet written, and the calls in flight.
+UNRECORDED = SEGMENT_ROWS + CONCURRENCY * 10
 
 
 def check(seed, monkeypatch, *, rows):

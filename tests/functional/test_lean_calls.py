@@ -16,13 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanes.aws.clients import Clients
-from lanes.aws.queues.batch_calls import UNANSWERED, ClientCalls, LeanCalls, batch_body, open_calls
+from lanes.aws.queues.batch_calls import LeanCalls, batch_body, open_calls
 from lanes.aws.queues.sending import SqsSender
 from lanes.aws.queues.wire import Boto3NeededError
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.errors import AwsError
-from lanes.producer.outgoing import Refused
+from lanes.producer.calls import ThreadedCalls
+from lanes.producer.outgoing import ACCEPTED, UNANSWERED, Accepted, Refused, SendEntry
 from tests.support.http_server import Server
 
 HOUR = timedelta(hours=1)
@@ -38,6 +39,15 @@ class Entry:
     message_group_id: str = "g"
     message_deduplication_id: str = "d"
     run: str = ""
+
+    def entry(self, entry_id):
+        """Give it as boto3's client takes it."""
+        return SendEntry(
+            entry_id=entry_id,
+            body=self.body,
+            message_group_id=self.message_group_id,
+            message_deduplication_id=self.message_deduplication_id,
+        )
 
 
 @pytest.fixture
@@ -141,7 +151,7 @@ def test_entries_are_answered_one_by_one(serve):
     ended = one_call(calls, *[Entry()] * 5)
 
     assert ended.answers == [
-        None,
+        ACCEPTED,
         Refused(code="InvalidMessageContents", reason="no", retryable=False),
         Refused(code="InternalError", reason="", retryable=True),
         Refused(code="RequestThrottled", reason="", retryable=True),
@@ -176,7 +186,7 @@ def test_a_lost_answer_is_an_error_that_may_pass_and_the_next_call_gets_a_connec
 
     first, lost, third = one_call(calls), one_call(calls), one_call(calls)
 
-    assert (first.answers, third.answers) == ([None], [None])
+    assert (first.answers, third.answers) == ([ACCEPTED], [ACCEPTED])
     assert (lost.error.retryable, lost.error.answered) == (True, False)
     assert server.connections == 2
 
@@ -209,8 +219,8 @@ def test_an_answer_that_comes_twice_is_not_taken_for_that_of_the_next_call(late)
     calls.close()
     server.close()
 
-    assert (first.answers, third.answers) == ([None], [None])
-    assert second.answers != [None]
+    assert (first.answers, third.answers) == ([ACCEPTED], [ACCEPTED])
+    assert second.answers != [ACCEPTED]
     assert second.error is None or second.error.retryable
 
 
@@ -307,7 +317,7 @@ def test_behind_a_proxy_boto3_does_it(monkeypatch, caplog, variable):
     calls = open_calls(Clients(region="eu-central-1", endpoint_url="http://sqs.test"), concurrency=1)
     calls.close()
 
-    assert isinstance(calls, ClientCalls)
+    assert isinstance(calls, ThreadedCalls)
     assert "requests go through a proxy" in caplog.text
 
 
@@ -353,7 +363,7 @@ def test_calls_go_over_tls(certificate, monkeypatch):
     calls.close()
     server.close()
 
-    assert [one.answers for one in ended] == [[None]] * 12
+    assert [one.answers for one in ended] == [[ACCEPTED]] * 12
     assert server.connections <= 3
 
 
@@ -375,13 +385,13 @@ def test_calls_through_the_client_answer_in_the_same_way():
     wrong = {"Id": "1", "SenderFault": True, "Code": "InvalidMessageContents", "Message": "no"}
     server = Server(ok("0", failed=[wrong]), ("403 Forbidden", {}, json.dumps({"__type": "AccessDenied"})))
     clients = Clients(region="eu-central-1", endpoint_url=server.url)
-    calls = ClientCalls(SqsSender(clients.sqs()), concurrency=2)
+    calls = ThreadedCalls(SqsSender(clients.sqs()), concurrency=2)
     first, second = one_call(calls, *[Entry()] * 3), one_call(calls)
     calls.close()
     server.close()
 
     assert first.answers == [
-        None,
+        Accepted(message_id="m", sequence_number=""),
         Refused(code="InvalidMessageContents", reason="no", retryable=False),
         UNANSWERED,
     ]

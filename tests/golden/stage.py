@@ -11,7 +11,6 @@ import boto3
 from botocore.exceptions import ClientError
 
 from lanes import Producer
-from lanes.aws.queues.batch_calls import ClientCalls
 from lanes.aws.queues.sending import SqsSender
 from lanes.aws.telemetry.outbox import PowertoolsRelayTelemetry
 from lanes.config import LanesConfig
@@ -22,6 +21,7 @@ from lanes.outbox.dynamodb.table import create_table
 from lanes.outbox.entry import Positions
 from lanes.outbox.relay import Relay
 from lanes.producer import Pacing
+from lanes.producer.calls import ThreadedCalls
 from spark_jobs.rows.reader import RowReader
 from spark_jobs.sending.pace import SendPace
 from spark_jobs.sending.task import SendingTask
@@ -96,7 +96,7 @@ def publish_from_outbox(sqs, clock, entries):
 
 def rows_sent_by_spark(sqs, rows):
     """Send the rows of one partition as a Spark task does."""
-    calls = ClientCalls(SqsSender(sqs), concurrency=1)
+    calls = ThreadedCalls(SqsSender(sqs), concurrency=1)
     SendingTask(
         partition=0,
         reader=RowReader(kind="customer.loyalty_tier", priority=-100),

@@ -32,7 +32,6 @@ from spark_jobs.manifest.task import read_ids
 from spark_jobs.rows.reader import RowReader
 from spark_jobs.sending.pace import SendPace
 from spark_jobs.sending.task import RowsUnsentError, SendingTask
-from spark_jobs.sending.window import WindowSettings
 
 LANES = ("HIGH", "MAIN")
 CONFIG = LanesConfig.from_dict({"lanes": [{"name": "HIGH", "threshold": 50}, {"name": "MAIN"}]})
@@ -405,7 +404,8 @@ class FaultyJob:
             calls=calls,
             pace=SendPace(clock=self.clock, wait=self.clock.advance),
             record=run.task(partition=number, attempt=next(self._numbers), first=attempt == 0),
-            windows=WindowSettings(concurrency=CONCURRENCY, jitter=self.chance.random),
+            concurrency=CONCURRENCY,
+            jitter=self.chance.random,
             quarantine=True,
         )
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lanes.errors import AwsError
 from lanes.message import Message
 from lanes.producer.order import MAX_BYTES, MAX_ENTRIES, SendOrder
-from lanes.producer.outgoing import Accepted, Outgoing, Refused
+from lanes.producer.outgoing import UNANSWERED, Accepted, Outgoing, Refused
 from lanes.retries import RetryPolicy
 
 ACCEPTED = Accepted(message_id="m", sequence_number="1")
@@ -56,7 +56,7 @@ def test_a_throttle_pauses_the_lane():
     """Each other call would be throttled too; the pause ends by itself, also if its message was given up."""
     order = order_of(outgoing("ab", {0: MAX_BYTES}), give_up_after=timedelta(0))
 
-    order.settle(order.next_batch(0), {0: THROTTLED}, 0)
+    order.settle(order.next_batch(0), [THROTTLED], 0)
 
     assert order.next_batch(0) == []
     assert order.next_due() > 0
@@ -93,8 +93,8 @@ def test_a_message_that_fits_into_no_batch_holds_up_no_other():
 
     first, second = start_all(order, 0.0)
     assert (indexes(first), indexes(second)) == ([0], [1])
-    order.settle(first, {0: REFUSED}, 0.0)
-    order.settle(second, {1: ACCEPTED}, 0.0)
+    order.settle(first, [REFUSED], 0.0)
+    order.settle(second, [ACCEPTED], 0.0)
 
     assert (list(order.sent), sorted(order.unsent)) == ([1], [0, 2])
     assert not start_all(order, 0.0)
@@ -108,7 +108,7 @@ def test_a_failure_halves_the_calls_and_success_brings_them_back():
         calls = start_all(order, now)
         seen.append(len(calls))
         for call in calls:
-            order.settle(call, dict.fromkeys(indexes(call), answer), now)
+            order.settle(call, [answer] * len(call), now)
 
     assert seen[:2] == [4, 2]
     assert seen[-1] == 4
@@ -134,7 +134,7 @@ def start_all(order, now):
 def test_any_pattern_of_failures_keeps_limits_and_order(groups, sizes, data):
     """Batches within the limits, each group in order, every message sent or unsent and never both."""
     order = order_of(outgoing(groups, sizes), concurrency=3, max_attempts=3)
-    outcome = st.sampled_from([ACCEPTED, ACCEPTED, ACCEPTED, BUSY, THROTTLED, REFUSED, None])
+    outcome = st.sampled_from([ACCEPTED, ACCEPTED, ACCEPTED, BUSY, THROTTLED, REFUSED, UNANSWERED])
     now = 0.0
     calls = []
     accepted = defaultdict(list)
@@ -154,11 +154,11 @@ def test_any_pattern_of_failures_keeps_limits_and_order(groups, sizes, data):
         if data.draw(st.integers(0, 9)) == 0:
             order.settle_failure(call, data.draw(st.sampled_from([LOST, DENIED])), now)
             continue
-        answers = {item.index: data.draw(outcome) for item in call}
-        for item in call:
-            if answers[item.index] is ACCEPTED:
+        answers = [data.draw(outcome) for _ in call]
+        for item, answer in zip(call, answers, strict=True):
+            if answer is ACCEPTED:
                 accepted[item.message.group].append(item.index)
-        order.settle(call, {index: answer for index, answer in answers.items() if answer}, now)
+        order.settle(call, answers, now)
 
     assert sorted([*order.sent, *order.unsent]) == list(range(len(groups)))
     for group, sent in accepted.items():

@@ -3,7 +3,7 @@ Batch calls of bulk senders: several in progress at once, answered in any order.
 
 `LeanCalls` makes them in one thread without botocore's cost per call (docs/decisions/0011-lean-batch-calls.md): it
 writes each request at once and waits for the first answer. Against an endpoint that answers at once, this takes a
-fifth of the time of boto3's client, which `ClientCalls` uses where it is needed.
+fifth of the time of boto3's client, which is used where it is needed.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ import logging
 import selectors
 import time
 from collections import deque
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from http.client import HTTPException
 from json.encoder import encode_basestring_ascii as quote
@@ -32,7 +30,8 @@ from lanes.aws.queues.wire import OK, Answer, Boto3NeededError, Connection, Endp
 from lanes.errors import AwsError
 from lanes.fault_codes import may_pass
 from lanes.message import RUN
-from lanes.producer.outgoing import Accepted, BatchSender, Refused, SendEntry
+from lanes.producer.calls import ThreadedCalls
+from lanes.producer.outgoing import ACCEPTED, UNANSWERED, CallEnded, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
     from lanes.config.deployment import Deployment
+    from lanes.producer.outgoing import Accepted, BatchCalls, SendEntry
 
 _logger = logging.getLogger(__name__)
 
@@ -47,7 +47,6 @@ OPERATION = "SendMessageBatch"
 # A connection that was used within this time is taken as open without a look.
 FRESH_SECONDS = 1.0
 NO_SHAPE: Any = None
-UNANSWERED = Refused(code="Unanswered", reason="the answer of SQS leaves it out", retryable=True)
 
 
 class Entry(Protocol):
@@ -58,37 +57,13 @@ class Entry(Protocol):
     message_deduplication_id: str
     run: str
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallEnded:
-    """
-    A call that ended.
-
-    Attributes:
-        number: what `start` gave.
-        answers: by position in the batch, None for an entry that is in the queue.
-        error: the failure of the whole call; there are no answers then.
-    """
-
-    number: int
-    answers: Sequence[Refused | None] = ()
-    error: AwsError | None = None
+    def entry(self, entry_id: str) -> SendEntry:
+        """Return it as boto3's client takes it."""
 
 
-class BatchCalls(Protocol):
-    """Makes batch calls; used by one thread."""
-
-    def start(self, queue_url: str, entries: Sequence[Entry]) -> int:
-        """Start a call with up to ten entries and return its number."""
-
-    def ended(self, timeout: float | None) -> list[CallEnded]:
-        """Wait until a call ends or the timeout has passed, and return the calls that ended."""
-
-    def close(self) -> None:
-        """Close the connections; calls in progress are left alone."""
-
-
-def open_calls(clients: Clients, *, concurrency: int, deployment: Deployment | None = None) -> BatchCalls:
+def open_calls(
+    clients: Clients, *, concurrency: int, deployment: Deployment | None = None
+) -> BatchCalls[Entry]:
     """
     Open lean calls, or calls of boto3's client if the configuration needs it; the log has the reason.
 
@@ -104,7 +79,7 @@ def open_calls(clients: Clients, *, concurrency: int, deployment: Deployment | N
             return LeanCalls(Endpoint.of(clients, client), client=client, bell=bell)
     except Boto3NeededError as reason:
         _logger.warning("sending through boto3's client, which takes more time a message: %s", reason)
-        return ClientCalls(SqsSender(client, bell), concurrency=concurrency)
+        return ThreadedCalls(SqsSender(client, bell), concurrency=concurrency)
 
 
 class LeanCalls:
@@ -203,7 +178,7 @@ class LeanCalls:
             return self._drop(connection, error)
         ended = self._ended(answer, self._release(connection), connection)
         # An answer that isn't the call's own may be followed by the one that is.
-        if answer.closes or (ended.error is not None and not ended.error.answered):
+        if answer.closes or (isinstance(ended.error, AwsError) and not ended.error.answered):
             self._close(connection)
         else:
             self._idle.append(connection)
@@ -216,7 +191,7 @@ class LeanCalls:
             answers = _answers(answer.body, number, connection.entries)
         except AwsError as error:
             return CallEnded(number=number, error=error)
-        if accepted := answers.count(None):
+        if accepted := answers.count(ACCEPTED):
             self._bell.answered(connection.queue_url, answer.date, messages=accepted)
         return CallEnded(number=number, answers=answers)
 
@@ -270,14 +245,14 @@ def _prefix(number: int) -> str:
     return f"{number}-"
 
 
-def _answers(body: bytes, number: int, entries: int) -> list[Refused | None]:
+def _answers(body: bytes, number: int, entries: int) -> list[Accepted | Refused]:
     # AWS: a batch may fail in part while its HTTP status is 200 (API_SendMessageBatch).
     places = {f"{_prefix(number)}{place}": place for place in range(entries)}
     try:
         answer: dict[str, Any] = json.loads(body)
-        answers: list[Refused | None] = [UNANSWERED] * entries
+        answers: list[Accepted | Refused] = [UNANSWERED] * entries
         for sent in answer.get("Successful") or ():
-            answers[places[sent["Id"]]] = None
+            answers[places[sent["Id"]]] = ACCEPTED
         for failed in answer.get("Failed") or ():
             answers[places[failed["Id"]]] = Refused(
                 code=failed["Code"],
@@ -299,61 +274,3 @@ def _not_answered(error: Exception) -> AwsError:
     return AwsError(
         operation=OPERATION, code=type(error).__name__, message=str(error), retryable=True, answered=False
     )
-
-
-class ClientCalls:
-    """
-    Makes batch calls through a blocking sender, each in a thread.
-
-    Args:
-        sender: sends one batch.
-        concurrency: most calls at once.
-    """
-
-    def __init__(self, sender: BatchSender, *, concurrency: int) -> None:
-        self._sender = sender
-        self._threads = ThreadPoolExecutor(concurrency, thread_name_prefix="lanes-bulk")
-        self._futures: dict[Future[list[Refused | None]], int] = {}
-        self._count = 0
-
-    def start(self, queue_url: str, entries: Sequence[Entry]) -> int:
-        """Start a call with up to ten entries and return its number."""
-        self._count += 1
-        self._futures[self._threads.submit(self._call, queue_url, list(entries))] = self._count
-        return self._count
-
-    def ended(self, timeout: float | None) -> list[CallEnded]:
-        """Wait until a call ends or the timeout has passed, and return the calls that ended."""
-        done, _ = wait(self._futures, timeout=timeout, return_when=FIRST_COMPLETED)
-        return [self._ended(future) for future in done]
-
-    def close(self) -> None:
-        """End the threads; calls in progress are left alone."""
-        # Without waiting: a task that ends must not hang on a call that has no reader left.
-        self._threads.shutdown(wait=False, cancel_futures=True)
-
-    def _call(self, queue_url: str, entries: Sequence[Entry]) -> list[Refused | None]:
-        answers = self._sender.send_batch(
-            queue_url,
-            [
-                SendEntry(
-                    entry_id=str(place),
-                    body=entry.body,
-                    message_group_id=entry.message_group_id,
-                    message_deduplication_id=entry.message_deduplication_id,
-                    run=entry.run,
-                )
-                for place, entry in enumerate(entries)
-            ],
-        )
-        found = (answers.get(str(place), UNANSWERED) for place in range(len(entries)))
-        return [None if isinstance(answer, Accepted) else answer for answer in found]
-
-    def _ended(self, future: Future[list[Refused | None]]) -> CallEnded:
-        number = self._futures.pop(future)
-        error = future.exception()
-        if error is None:
-            return CallEnded(number=number, answers=future.result())
-        if isinstance(error, AwsError):
-            return CallEnded(number=number, error=error)
-        raise error

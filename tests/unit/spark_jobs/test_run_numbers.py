@@ -6,16 +6,15 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lanes.aws.queues.batch_calls import CallEnded
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.errors import AwsError
+from lanes.producer.outgoing import ACCEPTED, CallEnded
 from spark_jobs.manifest.run import RunManifest
 from spark_jobs.manifest.storage import LocalStorage
 from spark_jobs.rows.reader import RowReader, RowRefusedError
 from spark_jobs.sending.pace import SendPace
-from spark_jobs.sending.record import RowCounts
-from spark_jobs.sending.task import RowsUnsentError, SendingTask
+from spark_jobs.sending.task import RowCounts, RowsUnsentError, SendingTask
 
 DEPLOYMENT = Deployment(
     config=LanesConfig.from_dict({"lanes": [{"name": "HIGH", "threshold": 50}, {"name": "MAIN"}]}),
@@ -53,7 +52,7 @@ class Queues:
         for entry in entries:
             key = (queue_url, entry.message_group_id, entry.message_deduplication_id)
             self.held.setdefault(key, entry.identity)
-        self._flying.append(CallEnded(number=self._number, answers=[None] * len(entries)))
+        self._flying.append(CallEnded(number=self._number, answers=[ACCEPTED] * len(entries)))
         return self._number
 
     def ended(self, _timeout):

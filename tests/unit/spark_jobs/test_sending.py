@@ -1,26 +1,22 @@
 """A task sends its rows in order and in full batches, records them, and says which it could not send."""
 
-import json
 import random
 from collections import Counter
 from datetime import UTC, datetime
 
 import pytest
 
-from lanes.aws.queues.batch_calls import CallEnded
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.errors import AwsError, LanesError
 from lanes.message import id_in
-from lanes.producer.outgoing import Refused
+from lanes.producer.outgoing import ACCEPTED, CallEnded, Refused
 from lanes.retries import RetryPolicy
 from spark_jobs.manifest.run import RunManifest
 from spark_jobs.manifest.storage import open_storage
 from spark_jobs.rows.reader import RowReader, RowRefusedError
 from spark_jobs.sending.pace import SendPace
-from spark_jobs.sending.record import Record, TaskReport
 from spark_jobs.sending.task import RowsUnsentError, SendingTask
-from spark_jobs.sending.window import WindowSettings
 
 CONFIG = LanesConfig.from_dict({"lanes": [{"name": "HIGH", "threshold": 50}, {"name": "MAIN"}]})
 DEPLOYMENT = Deployment(
@@ -40,7 +36,7 @@ DENIED = AwsError(operation="SendMessageBatch", code="AccessDenied", message="no
 class Calls:
     """Takes batches; `answer` decides on each entry, and answers come in another order."""
 
-    def __init__(self, answer=lambda _entry: None, *, together=False):
+    def __init__(self, answer=lambda _entry: ACCEPTED, *, together=False):
         self.batches = []
         self.queue = {}
         self.most_flying = 0
@@ -55,7 +51,7 @@ class Calls:
         answers = [self._answer(entry) for entry in entries]
         error = next((answer for answer in answers if isinstance(answer, AwsError)), None)
         if error is None:
-            kept = [entry for entry, answer in zip(entries, answers, strict=True) if answer is None]
+            kept = [entry for entry, answer in zip(entries, answers, strict=True) if answer is ACCEPTED]
             self.queue.setdefault(queue_url, []).extend(kept)
         ended = {"error": error} if error else {"answers": answers}
         self._flying.append(CallEnded(number=len(self.batches), **ended))
@@ -73,8 +69,8 @@ class Calls:
         """Have nothing to close."""
 
 
-class Recorder(Record):
-    """Keeps all records."""
+class Recorder:
+    """Keeps all records, in place of a manifest."""
 
     def __init__(self, *before):
         self.before = set(before)
@@ -83,6 +79,13 @@ class Recorder(Record):
     def has(self, identity):
         """Know the ids of earlier runs."""
         return id_in(identity) in self.before
+
+    def has_now(self, _identity):
+        """Know of no other attempt."""
+        return False
+
+    def ended(self, **_counts):
+        """Keep no end."""
 
     def sent(self, lane, items):
         """Keep ids."""
@@ -107,7 +110,7 @@ class Failing:
     def __call__(self, entry):
         """Answer for an entry."""
         if self._left.get(id_in(entry.identity), 0) <= 0:
-            return None
+            return ACCEPTED
         self._left[id_in(entry.identity)] -= 1
         return self._answer
 
@@ -120,9 +123,8 @@ def task(
     backlog=None,
     record=None,
     quarantine=False,
-    report=None,
     now=None,
-    **windows,
+    **more,
 ):
     """Make the task of partition 3."""
     now = now or [0.0]
@@ -136,10 +138,9 @@ def task(
         deployment=DEPLOYMENT,
         calls=calls,
         pace=SendPace(rate=rate, backlog=backlog, clock=lambda: now[0], wait=wait or pause),
-        record=record or Record(),
-        windows=WindowSettings(**windows),
+        record=record,
         quarantine=quarantine,
-        report=report,
+        **more,
     )
 
 
@@ -243,7 +244,7 @@ def test_what_the_lane_never_takes_fails_the_task():
     calls = Calls(Failing(BUSY, 99, "4"))
 
     with pytest.raises(RowsUnsentError, match=r"1 rows of partition 3 .*\n.*row 5 \(id '4'\).*try again"):
-        task(calls, policy=RetryPolicy(max_attempts=3)).send([rows(10)])
+        task(calls, retries=RetryPolicy(max_attempts=3)).send([rows(10)])
 
     assert len(calls.batches) == 3
 
@@ -380,24 +381,6 @@ def test_the_number_of_sent_messages_covers_earlier_chunks():
     assert caught.value.sent == 210
 
 
-def test_a_task_reports_its_counts_at_intervals():
-    """At most one line in ten seconds, with all that was accepted so far, skipped and quarantined."""
-    now, lines = [100.0], []
-    report = TaskReport(3, clock=lambda: now[0], write=lines.append)
-
-    # At a rate of ten a second a batch takes half a second.
-    task(Calls(), rate=10, now=now, report=report, record=Recorder("0"), quarantine=True, concurrency=1).send(
-        [[BAD_ROWS[0][0], *rows(121)], rows(121)]
-    )
-
-    states = [json.loads(line) for line in lines]
-    assert [state["seconds"] for state in states] == [10.0, 20.0]
-    assert [(state["messages"], state["skipped"]) for state in states] == [(105, 1), (205, 2)]
-    assert {(state["event"], state["partition"], state["quarantined"]) for state in states} == {
-        ("rows_being_sent", 3, 1)
-    }
-
-
 @pytest.mark.parametrize(("row", "reason"), BAD_ROWS)
 def test_a_row_that_cannot_be_sent_is_put_aside(row, reason):
     """With quarantine the others go on, and the row is kept with its reason."""
@@ -424,7 +407,7 @@ def test_a_row_that_sqs_refuses_is_put_aside_too():
 @pytest.mark.parametrize("group", ["one", None], ids=["one group", "a group each"])
 def test_a_row_for_which_sqs_refuses_the_whole_call_is_put_aside_alone(group):
     """The other rows of that call are sent, in their order."""
-    calls = Calls(lambda entry: UNCALLABLE if id_in(entry.identity) == "4" else None)
+    calls = Calls(lambda entry: UNCALLABLE if id_in(entry.identity) == "4" else ACCEPTED)
     record = Recorder()
     many = [one | ({"group": group} if group else {}) for one in rows(23)]
 
@@ -439,7 +422,7 @@ def test_a_row_for_which_sqs_refuses_the_whole_call_is_put_aside_alone(group):
 
 def test_a_task_that_puts_no_row_aside_names_the_one_for_which_sqs_refuses_the_call():
     """Not the nine beside it."""
-    calls = Calls(lambda entry: UNCALLABLE if id_in(entry.identity) == "4" else None)
+    calls = Calls(lambda entry: UNCALLABLE if id_in(entry.identity) == "4" else ACCEPTED)
 
     with pytest.raises(RowRefusedError, match="InvalidMessageContents") as raised:
         task(calls).send([rows(23)])
@@ -462,7 +445,7 @@ def test_refused_rows_are_put_aside_before_another_lane_fails_the_task():
     """A lane that accepts no more ends the task, and the refused row of the other lane is kept."""
 
     def answer(entry):
-        return {"2": WRONG, "h1": DENIED}.get(id_in(entry.identity))
+        return {"2": WRONG, "h1": DENIED}.get(id_in(entry.identity), ACCEPTED)
 
     record = Recorder()
     high = [{"data": "1", "id": "h1", "priority": 60}]

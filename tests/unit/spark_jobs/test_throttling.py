@@ -1,17 +1,22 @@
-"""A throttled lane: its window uses the whole limit, with few calls in vain, and gives no row up for it."""
+"""The rows of a lane: bounds, retries, and a throttled lane used to its limit with few calls in vain."""
 
 import heapq
+from datetime import timedelta
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 
 from lanes.errors import AwsError
-from lanes.producer.outgoing import Refused
+from lanes.producer.order import MAX_BYTES, MAX_ENTRIES, MAX_HELD, MAX_HELD_BYTES
+from lanes.producer.outgoing import ACCEPTED, Refused
+from lanes.retries import RetryPolicy
 from spark_jobs.rows.outgoing import OutgoingRow
-from spark_jobs.sending.window import SendWindow, WindowSettings
+from spark_jobs.sending.task import RowOrder
 
 THROTTLED = AwsError(operation="SendMessageBatch", code="RequestThrottled", message="slower", retryable=True)
 DENIED = AwsError(operation="SendMessageBatch", code="AccessDenied", message="no", retryable=False)
+UNAVAILABLE = AwsError(operation="SendMessageBatch", code="ServiceUnavailable", retryable=True)
 BUSY = Refused(code="ServiceUnavailable", reason="try again", retryable=True)
 ROUND_TRIP = 0.01
 ROWS = 6_000
@@ -45,7 +50,7 @@ class Sender:
 
     def __init__(self, allows, *, seed=1):
         self.now, self.throttles, self.arrived = 0.0, 0, []
-        self.window = SendWindow("MAIN", WindowSettings(jitter=Random(seed).random))
+        self.window = window([], concurrency=32, jitter=Random(seed).random)
         self._allows = allows
         self._flying = []
         self._calls = 0
@@ -73,23 +78,29 @@ class Sender:
     def _settle(self, batch, *, accepted):
         if accepted:
             self.arrived += [
-                one.identity for one in self.window.answered(batch, [None] * len(batch), self.now)
+                one.identity for one in self.window.settle(batch, [ACCEPTED] * len(batch), self.now)
             ]
         else:
             self.throttles += 1
             self.window.settle_failure(batch, THROTTLED, self.now)
 
 
-def row(number):
+def row(number, *, size=2):
     """Make a row of a group of its own."""
-    return OutgoingRow({}, number, str(number), 0, "{}", str(number), str(number), 2)
+    return OutgoingRow({}, number, str(number), 0, "{}", str(number), str(number), size)
 
 
-def window(rows=200, *, concurrency=4):
-    """Make a window without jitter, with rows."""
-    made = SendWindow("MAIN", WindowSettings(concurrency=concurrency, jitter=lambda: 1.0))
-    for number in range(rows):
-        made.add(row(number))
+def window(rows=200, *, concurrency=4, jitter=lambda: 1.0, **policy):
+    """Make an order with rows, or so many of them."""
+    settings = {
+        "concurrency": concurrency,
+        "jitter": jitter,
+        "retries": RetryPolicy(**policy),
+        "ordered": True,
+    }
+    made = RowOrder("MAIN", SimpleNamespace(**settings))
+    for one in map(row, range(rows)) if isinstance(rows, int) else rows:
+        made.add(one)
     return made
 
 
@@ -124,7 +135,7 @@ def test_rows_are_given_up_if_all_calls_are_throttled_for_three_minutes():
     """The error is better than a task that waits for ever, and its rows were never accepted."""
     sender = Sender(lambda _now: False).send(10)
 
-    assert {one.code for one in sender.window.failed} == {"RequestThrottled"}
+    assert {one.reason.partition(":")[0] for one in sender.window.failed} == {"RequestThrottled"}
     assert 180 <= sender.now < 182
     # A pause is at most a second, and at least half of it.
     assert 180 < sender.throttles < 400
@@ -144,7 +155,7 @@ def test_a_throttle_pauses_the_lane_and_its_rows_come_first():
     """All rows of the lane wait, since each call would be throttled."""
     made = window(concurrency=2)
     first, other = made.next_batch(0.0), made.next_batch(0.0)
-    made.answered(other, [None] * 10, 0.0)
+    made.settle(other, [ACCEPTED] * 10, 0.0)
 
     made.settle_failure(first, THROTTLED, 0.0)
 
@@ -156,14 +167,14 @@ def test_a_throttle_pauses_the_lane_and_its_rows_come_first():
 def test_the_pause_doubles_from_throttle_to_throttle_up_to_a_second_and_ends_with_an_accepted_call():
     """A lane that others use up is asked less and less often."""
     made, now, pauses = window(), 0.0, []
-    for answers in (*[None] * 8, [None] * 10, None):
+    for answers in (*[None] * 8, [ACCEPTED] * 10, None):
         batch = made.next_batch(now)
         if answers is None:
             made.settle_failure(batch, THROTTLED, now)
             pauses.append(made.next_due() - now)
             now = made.next_due()
         else:
-            made.answered(batch, answers, now)
+            made.settle(batch, answers, now)
 
     assert pauses == pytest.approx([0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.0, 1.0, 0.02])
 
@@ -200,7 +211,7 @@ def test_throttled_entries_of_an_accepted_call_are_sent_again_alone():
     made = window(10)
     answer = Refused(code="RequestThrottled", reason="slower", retryable=True)
 
-    accepted = made.answered(made.next_batch(0.0), [None] * 8 + [answer] * 2, 0.0)
+    accepted = made.settle(made.next_batch(0.0), [ACCEPTED] * 8 + [answer] * 2, 0.0)
 
     assert [one.index for one in accepted] == list(range(8))
     assert [one.index for one in made.next_batch(1.0)] in ([8, 9], [9, 8])
@@ -210,12 +221,137 @@ def test_a_row_that_may_have_been_sent_is_given_up_in_time_although_its_later_ca
     """SQS drops a repeat for five minutes only."""
     throttled = Refused(code="RequestThrottled", reason="slower", retryable=True)
     made = window(1)
-    made.answered(made.next_batch(0.0), [BUSY], 0.0)
+    made.settle(made.next_batch(0.0), [BUSY], 0.0)
     now = 0.0
     while not made.failed:
         now = made.next_due()
         made.add(row(1))
-        made.answered(made.next_batch(now), [throttled, None], now)
+        made.settle(made.next_batch(now), [throttled, ACCEPTED], now)
 
     assert [one.item.index for one in made.failed] == [0]
     assert 180 <= now < 181
+
+
+@pytest.mark.parametrize(("size", "rows"), [(2, MAX_HELD), (MAX_BYTES, MAX_HELD_BYTES // MAX_BYTES)])
+def test_a_window_is_full_at_its_number_of_rows_or_bytes(size, rows):
+    """The memory of a task is bounded, however large its partition."""
+    made = window(row(number, size=size) for number in range(rows - 1))
+    assert not made.is_full
+
+    made.add(row(rows, size=size))
+
+    assert made.is_full
+
+
+def test_rows_that_have_left_make_room():
+    """Rows and bytes are counted down when SQS has them."""
+    made = window(row(number, size=MAX_BYTES) for number in range(MAX_HELD_BYTES // MAX_BYTES))
+
+    made.settle(made.next_batch(0.0), [ACCEPTED], 0.0)
+
+    assert not made.is_full
+    assert made.next_batch(0.0, max_entries=1)
+
+
+@pytest.mark.parametrize("whole_call", [False, True])
+def test_a_transient_failure_halves_the_calls_in_flight(whole_call):
+    """They are regained one by one, so that a throttled lane is not asked by all tasks again at once."""
+    made = window(200, concurrency=4)
+    first, *others = [made.next_batch(0.0) for _ in range(4)]
+    assert not made.next_batch(0.0)
+
+    if whole_call:
+        made.settle_failure(first, UNAVAILABLE, 0.0)
+    else:
+        made.settle(first, [BUSY, *[ACCEPTED] * 9], 0.0)
+
+    assert not made.next_batch(0.0)
+    made.settle(others[0], [ACCEPTED] * 10, 0.0)
+    assert not made.next_batch(0.0)
+    made.settle(others[1], [ACCEPTED] * 10, 0.0)
+    assert made.next_batch(0.0)
+
+
+@pytest.mark.parametrize("failure", [THROTTLED, UNAVAILABLE])
+def test_one_call_remains_however_often_it_fails(failure):
+    """Otherwise a lane that recovers would be asked no more, or by more calls than one."""
+    made = window(200, concurrency=4)
+    for now in range(5):
+        made.settle_failure(made.next_batch(now), failure, now)
+
+    assert made.next_batch(6.0)
+    assert not made.next_batch(6.0)
+
+
+def test_a_permanent_failure_ends_one_call_and_gives_up_its_rows():
+    """The other calls are still in flight, and the window counts them until they are answered."""
+    made = window(50, concurrency=3)
+    first, *_ = [made.next_batch(0.0) for _ in range(3)]
+
+    made.settle_failure(first, DENIED, 0.0)
+
+    assert [(one.item.index, one.refused) for one in made.failed] == [(number, False) for number in range(10)]
+    assert made.next_batch(0.0)
+    assert not made.next_batch(0.0)
+
+
+def test_a_call_is_full_with_ten_rows_or_a_mebibyte():
+    """Both limits of SQS can be reached exactly."""
+    assert not window(row(number) for number in range(MAX_ENTRIES - 1)).has_batch
+    assert window(row(number) for number in range(MAX_ENTRIES)).has_batch
+    halves = window(row(number, size=MAX_BYTES // 2) for number in range(3))
+    assert [one.index for one in halves.next_batch(0.0)] == [0, 1]
+
+
+def test_accepted_calls_regain_the_limit_and_no_more():
+    """It was halved to two, and grows by one in the time of each round of calls."""
+    made = window(1_500, concurrency=4)
+    made.settle(made.next_batch(0.0), [BUSY, *[ACCEPTED] * 9], 0.0)
+    limits = []
+    for _ in range(9):
+        calls = [batch for _ in range(9) if (batch := made.next_batch(0.0))]
+        limits.append(len(calls))
+        for batch in calls:
+            made.settle(batch, [ACCEPTED] * len(batch), 0.0)
+
+    assert limits[0] == 2
+    assert limits == sorted(limits)
+    assert limits[-1] == 4
+
+
+def test_a_failed_row_is_due_after_its_delay():
+    """The delay doubles with each try, and the row is first in the next call."""
+    made = window([row(1), row(2), row(3)], backoff_base=timedelta(seconds=1))
+    made.settle(made.next_batch(100.0, max_entries=1), [BUSY], 100.0)
+    made.next_batch(100.0, max_entries=1)
+    assert made.next_due() == 101.0
+
+    again = made.next_batch(101.0, max_entries=1)
+    made.settle(again, [BUSY], 101.0)
+
+    assert [one.index for one in again] == [1]
+    assert made.next_due() == 103.0
+
+
+def test_ready_rows_are_due_after_a_pause_whose_rows_were_given_up():
+    """Or their task would ask again and again without a wait."""
+    made = window(20, give_up_after=timedelta(0))
+
+    made.settle_failure(made.next_batch(0.0), THROTTLED, 0.0)
+
+    assert made.next_batch(0.0) == []
+    assert made.next_due() > 0
+    assert len(made.next_batch(made.next_due())) == 10
+
+
+def test_a_row_that_failed_for_too_long_is_given_up():
+    """The time counts from its first try: SQS may have taken that one, and drops repeats for five minutes only."""
+    made = window([row(1)], give_up_after=timedelta(seconds=30))
+    made.settle(made.next_batch(100.0), [BUSY], 100.0)
+    made.settle(made.next_batch(129.0), [BUSY], 129.0)
+    assert not made.failed
+
+    made.settle(made.next_batch(140.0), [BUSY], 140.0)
+
+    assert [(one.item.index, one.refused) for one in made.failed] == [(1, False)]
+    assert made.is_empty
