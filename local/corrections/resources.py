@@ -6,7 +6,7 @@ mapping stays off.
 """
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import moto.awslambda.models as functions
@@ -257,6 +257,7 @@ def _correct_tables() -> None:
 
     def update(_cls: Any, /, original_resource: Any, cloudformation_json: Any, **_kw: Any) -> Any:
         properties = cloudformation_json["Properties"]
+        _refuse_other_indexes(original_resource, properties)
         original_resource.attr = properties["AttributeDefinitions"]
         original_resource.global_indexes = [
             tables.GlobalSecondaryIndex.create(index, original_resource.table_key_attrs)
@@ -269,6 +270,45 @@ def _correct_tables() -> None:
 
     _replace(tables.Table, "create_from_cloudformation_json", complete)
     tables.Table.update_from_cloudformation_json = classmethod(update)
+
+
+def _refuse_other_indexes(table: Any, properties: dict[str, Any]) -> None:
+    """
+    Refuse what CloudFormation refuses of a table's indexes, and keys with which it would make another table.
+
+    AWS: one index in an update, and no other keys or projection under a name (CloudFormation, AWS::DynamoDB::Table).
+    """
+    keys = (table.schema, [_parts(one.describe()) for one in table.indexes])
+    if keys != (
+        properties["KeySchema"],
+        [_parts(one) for one in properties.get("LocalSecondaryIndexes", [])],
+    ):
+        raise ValidationError(
+            message=f"the keys and local indexes of the table {table.name} can't be changed on this machine, where "
+            "tables are not replaced; give the new table another logical id"
+        )
+    old = {one.name: _parts(one.describe()) for one in table.global_indexes}
+    new = {one["IndexName"]: _parts(one) for one in properties.get("GlobalSecondaryIndexes", [])}
+    if any(parts != old.get(name, parts) for name, parts in new.items()):
+        raise ValidationError(
+            message="Cannot update GSI's properties other than Provisioned Throughput and Contributor Insights "
+            "Specification. You can create a new GSI with a different name."
+        )
+    if len(old.keys() ^ new.keys()) > 1:
+        raise ValidationError(
+            message="Cannot perform more than one GSI creation or deletion in a single update"
+        )
+
+
+def _parts(index: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return name, keys and projection of an index, which AWS compares."""
+    projection = index["Projection"]
+    return (
+        index["IndexName"],
+        [(key["AttributeName"], key["KeyType"]) for key in index["KeySchema"]],
+        projection["ProjectionType"],
+        {*projection.get("NonKeyAttributes", [])},
+    )
 
 
 def _apply_table_features(table: Any, properties: dict[str, Any]) -> None:

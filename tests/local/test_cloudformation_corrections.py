@@ -371,6 +371,48 @@ def test_a_retained_resource_outlives_its_place_in_the_template(stack):
     assert stack.client("sqs").get_queue_url(QueueName=kept)["QueueUrl"].endswith(kept)
 
 
+def _indexed(*names, sort="at", include="lane"):
+    """Give a table with these global indexes, and a local one."""
+    key = {"AttributeName": "pk", "KeyType": "HASH"}
+
+    def index(name, included):
+        return {
+            "IndexName": name,
+            "KeySchema": [key, {"AttributeName": "at", "KeyType": "RANGE"}],
+            "Projection": {"ProjectionType": "INCLUDE", "NonKeyAttributes": [included]},
+        }
+
+    return _table(
+        KeySchema=[key, {"AttributeName": sort, "KeyType": "RANGE"}],
+        AttributeDefinitions=[{"AttributeName": one, "AttributeType": "S"} for one in {"pk", "at", sort}],
+        GlobalSecondaryIndexes=[index(name, include) for name in names],
+        LocalSecondaryIndexes=[index("chains", "parked")],
+    )
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        (_indexed("ready", "timers", "third"), "more than one GSI creation or deletion"),
+        (_indexed(), None),
+        (_indexed("timers"), "more than one GSI creation or deletion"),
+        (_indexed("ready", include="state"), "Cannot update GSI's properties"),
+        (_indexed("ready", sort="sk"), "tables are not replaced"),
+        (_indexed("ready", "timers"), None),
+    ],
+    ids=["two new", "one less", "another name", "a projection", "a key", "one more"],
+)
+def test_what_aws_refuses_of_indexes_is_refused(stack, changed, why):
+    """A deployment that works here and rolls back there is found a day too late."""
+    stack.create({"Table": _indexed("ready")})
+
+    if why is None:
+        stack.update({"Table": changed})
+    else:
+        with pytest.raises(ClientError, match=why):
+            stack.update({"Table": changed})
+
+
 def test_an_update_of_a_table_keeps_its_items(stack):
     """Time to live and a new index arrive, and nothing is lost."""
     stack.create({"Table": _table()}, {"Name": {"Ref": "Table"}})
