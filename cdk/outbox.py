@@ -26,6 +26,8 @@ from lanes.outbox.telemetry import RelayMetric
 from .alarms.cloudwatch import add_alarms
 from .alarms.rule import PERIOD, RUNBOOK, AlarmRule, Page, Severity, alarm_period, throttled_writes
 from .encryption import SENDING, allow_events, grant_key
+from .function.code import relay_code
+from .function.entry_point import RELAY
 from .function.lambda_function import (
     METRICS_NAMESPACE,
     FunctionProps,
@@ -62,9 +64,7 @@ class Outbox(Construct):
     ``[outbox]`` of the configuration.
 
     Example:
-        >>> outbox = Outbox(
-        ...     stack, "Outbox", queues=queues, ledger=ledger, code=consumer_code("lambdas/outbox_relay")
-        ... )
+        >>> outbox = Outbox(stack, "Outbox", queues=queues, ledger=ledger)
         >>> outbox.grant_add(order_service_role)
 
     Args:
@@ -72,7 +72,7 @@ class Outbox(Construct):
         construct_id: The id in the parent.
         queues: The lanes to send to.
         ledger: The table of the consumer, for the deployment document.
-        code: The code of the relay, usually ``consumer_code("lambdas/outbox_relay")``.
+        code: The code of the relay, by default that of this library; name its ``handler`` with it.
         oldest_age: The age of an unfinished entry that raises an alarm, 15 minutes by default. With ``lane_window``
             set, entries wait here on purpose: choose the longest wait that you accept.
         actions: The actions of the alarms by severity, none by default.
@@ -101,7 +101,7 @@ class Outbox(Construct):
         *,
         queues: LaneQueues,
         ledger: Ledger,
-        code: lambda_.Code,
+        code: lambda_.Code | None = None,
         oldest_age: timedelta = timedelta(minutes=15),
         actions: Mapping[Severity, Sequence[cloudwatch.IAlarmAction]] | None = None,
         runbook: str = RUNBOOK,
@@ -126,14 +126,14 @@ class Outbox(Construct):
             self,
             "Relay",
             description="Sends the entries of the outbox to their lanes, the most urgent first",
-            code=code,
+            code=code or relay_code(),
             environment=own_variables(self, document, function_props),
             timeout=RELAY_TIMEOUT,
             memory_mb=RELAY_MEMORY_MB,
             removal_policy=removal_policy,
             encryption_key=queues.encryption_key,
             without_dead_letter_queue="Only its schedule invokes it asynchronously, and does so again a minute later",
-            props=function_props,
+            props={"handler": RELAY, **function_props},
         )
         self.table.grant_relay(self._grantee)
         queues.grant_send(self._grantee)

@@ -91,8 +91,6 @@ class PriorityLanesStack(Stack):
         construct_id: The id and name of the stack.
         config: The lanes.
         function_folder: The folder with your ``handler.py``.
-        relay_folder: The folder with the handler of the outbox relay, by default ``outbox_relay`` beside
-            ``function_folder``.
         alarm_topic: The ARN of an SNS topic that all alarms notify, none by default.
         runbook: The URL of the runbook, for the descriptions of alarms and the dashboard, by default its folder in
             this repository.
@@ -126,7 +124,6 @@ class PriorityLanesStack(Stack):
         *,
         config: LanesConfig,
         function_folder: Path,
-        relay_folder: Path | None = None,
         alarm_topic: str | None = None,
         runbook: str = RUNBOOK,
         encryption_key: kms.IKey | None = None,
@@ -163,7 +160,6 @@ class PriorityLanesStack(Stack):
                 "Outbox",
                 queues=self.queues,
                 ledger=self.ledger,
-                code=consumer_code(relay_folder or function_folder.parent / "outbox_relay"),
                 actions=self.alarm_actions,
                 runbook=runbook,
                 removal_policy=removal_policy,

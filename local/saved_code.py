@@ -212,6 +212,8 @@ class Changes:
     def _find(self, function: DeployedFunction) -> CodeFolder | None:
         """Find the folder of a function: the one with the module of its handler and only files that it has deployed."""
         module = f"{function.settings.handler.rpartition('.')[0].replace('.', '/')}.py"
+        if module.startswith("lanes/"):
+            return None  # the relay: no app has its code
         deployed, found = function.task_root, []
         for name in Files.of(self._app.directory).stamps:
             path = self._app.directory / name

@@ -21,7 +21,7 @@ from aws_cdk import aws_lambda as lambda_
 import lanes
 from lanes import outbox
 
-from .entry_point import ENTRY_POINT
+from .entry_point import ENTRY_POINT, RELAY
 from .packages import PYTHON, install_packages, install_reader
 
 # Of tools on this machine. Bytecode is of this machine's Python.
@@ -80,11 +80,20 @@ def consumer_code(folder: str | Path) -> lambda_.Code:
         )
     # Here and not when it is bundled: there the error would come with pages of the CDK's own frames.
     _check_syntax([file for place, file in _files(source) if _is_module(place)])
+    return _asset(source, functools.partial(bundle, source))
+
+
+def relay_code() -> lambda_.Code:
+    """Bundle the relay of the outbox, which is a module of this library, with its packages."""
+    return _asset(FOLDER, bundle_relay)
+
+
+def _asset(source: Path, write: Callable[[Path], None]) -> lambda_.Code:
     return lambda_.Code.from_asset(
         str(source),
         # The hash of the output, so that file times and paths of this machine do not cause a deployment.
         asset_hash_type=AssetHashType.OUTPUT,
-        bundling=bundled_by(functools.partial(bundle, source)),
+        bundling=bundled_by(write),
     )
 
 
@@ -112,7 +121,28 @@ def bundle(source: Path, target: Path) -> None:
     sources = sorted(target.rglob("*.py"))
     if any(_TYPED.search(source.read_bytes()) for source in sources):
         install_reader(target)
-    for place, file in modules_for(sources).items():
+    _complete(target, modules_for(sources))
+
+
+def bundle_relay(target: Path) -> None:
+    """
+    Write the content of the relay's asset.
+
+    Args:
+        target: An existing empty folder.
+
+    Raises:
+        RuntimeError: The packages can't be installed.
+
+    """
+    install_packages(target)
+    modules: dict[Path, Path] = {}
+    _add_modules([RELAY.rpartition(".")[0]], modules)
+    _complete(target, modules)
+
+
+def _complete(target: Path, modules: dict[Path, Path]) -> None:
+    for place, file in modules.items():
         _copy(file, target / place)
     _compile(target)
     for path in target.rglob("*"):

@@ -58,7 +58,7 @@ SOURCES = frozenset(
 )
 
 
-def install_packages(target: Path, *, requirements_file: Path) -> None:
+def install_packages(target: Path, *, requirements_file: Path | None = None) -> None:
     """
     Install the packages into the asset, in one resolution with the requirements of your folder.
 
@@ -67,7 +67,8 @@ def install_packages(target: Path, *, requirements_file: Path) -> None:
 
     Args:
         target: The folder of the asset.
-        requirements_file: More requirements; the file may be missing. Paths in it are relative to its folder.
+        requirements_file: More requirements, none by default; the file may be missing. Paths in it are relative to its
+            folder.
 
     Raises:
         RuntimeError: The packages can't be installed; the message has the installer's output.
@@ -75,10 +76,10 @@ def install_packages(target: Path, *, requirements_file: Path) -> None:
     """
     here = [one for one in LIBRARY_REQUIREMENTS if _is_here(one)]
     wanted = [one for one in LIBRARY_REQUIREMENTS if one not in here]
-    if requirements_file.is_file():
+    if requirements_file is not None and requirements_file.is_file():
         wanted = [_range_of(one) for one in wanted] + ["--requirement", str(requirements_file)]
     if wanted:
-        _fetch(wanted, target, folder=requirements_file.parent)
+        _fetch(wanted, target, folder=target if requirements_file is None else requirements_file.parent)
     installed = {_key(one.name) for one in metadata.distributions(path=[str(target)])}
     for requirement in here:
         if _key(requirement.partition("==")[0]) not in installed:

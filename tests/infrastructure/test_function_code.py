@@ -17,7 +17,7 @@ from aws_cdk.assertions import Template
 
 from cdk import LaneQueues, Ledger, PriorityConsumer, consumer_code
 from cdk.function import code, packages
-from cdk.function.code import bundle
+from cdk.function.code import bundle, bundle_relay
 from tests.support.infrastructure import ROOT, lanes_config, resources
 
 LIMIT_BYTES = 20_000_000
@@ -31,7 +31,10 @@ def asset_of(tmp_path_factory):
     @functools.cache
     def made(function):
         target = tmp_path_factory.mktemp(function)
-        bundle(ROOT / "lambdas" / function, target)
+        if function == "outbox_relay":
+            bundle_relay(target)
+        else:
+            bundle(ROOT / "lambdas" / function, target)
         return target
 
     return made

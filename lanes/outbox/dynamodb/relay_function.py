@@ -170,3 +170,7 @@ class RelayFunction:
             if self._clock() >= ends.last_round or not is_held_back:
                 return
             self._pause(relay.config.outbox.tick.total_seconds())
+
+
+lambda_handler = RelayFunction().handle
+"""The function of a stack's outbox."""

@@ -1,1 +1,0 @@
-"""The relay of the outbox."""
