@@ -137,7 +137,7 @@ class KindRates:
         if pattern is None:
             return None
         rate = self._rates[pattern]
-        due: float | None = None
+        due, delay = 0.0, 0
         for _ in range(TRIES):
             now, times = self._settlement.clock(), Times.parse(rate.stored)
             is_overdue = self._reserve.admits(lane, record)
@@ -146,16 +146,20 @@ class KindRates:
                 after = times.started(now=now, pause=rate.pause)
             else:
                 due = due or rate.comes_back(lane, now + wait)
+                delay = self._delay(lane, record, due - now)
+                asked = times.asked.get(lane.position, 0.0)
+                # SQS gives whole seconds, and more to a record that it has given out often.
+                back = max(due, now + delay - LATE / 2) + LATE
                 # None is below the last lane, and a later return has been written already.
-                if lane.threshold is None or times.asked.get(lane.position, 0.0) >= due + LATE:
+                if lane.threshold is None or asked >= back:
                     break
                 # So far that the next records of the line need no write.
-                after = times.returning(lane, until=due + LATE + rate.pause)
+                after = times.returning(lane, until=back + (rate.pause if asked < due + LATE else 0.0))
             try:
                 other = self._ledger.swap_rate(pattern, rate.stored, after.text)
             except AwsError:
                 report.failed_call(self._settlement.telemetry, Event.RATE_NOT_TAKEN, lane=lane.name)
-                return self._later(lane, record, entry, self._settlement.delays.after_error(lane, record))
+                return self._later(entry, self._settlement.delays.after_error(lane, record))
             rate.stored = after.text if other is None else other
             if other is None:
                 if not starts:
@@ -164,7 +168,7 @@ class KindRates:
                     # The lanes above lose a time of the rate.
                     self._reserve.charge(rate.pause)
                 return None
-        return self._later(lane, record, entry, (due or 0.0) - self._settlement.clock())
+        return self._later(entry, delay or self._delay(lane, record, 0.0))
 
     def next_return(self) -> float:
         """Return until when to wait for the next record that this environment returned; infinite if there is none."""
@@ -172,8 +176,10 @@ class KindRates:
             heapq.heappop(self._returns)
         return self._returns[0] if self._returns else math.inf
 
-    def _later(self, lane: Lane, record: RawRecord, entry: Entry, seconds: float) -> Outcome:
-        delay = self._settlement.delays.untouched(lane, record, max(1.0, seconds))
+    def _delay(self, lane: Lane, record: RawRecord, seconds: float) -> int:
+        return self._settlement.delays.untouched(lane, record, max(1.0, seconds))
+
+    def _later(self, entry: Entry, delay: int) -> Outcome:
         heapq.heappush(self._returns, self._settlement.clock() + delay + LATE)
         return Outcome(entry=entry, delay=delay, reason=Reason.RATE)
 
