@@ -12,6 +12,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+from lanes.config.deployment import HANDLER_VARIABLE
+
 from .account import REGION, function_key, isolated_variables
 from .environment import EnvironmentSettings, ExecutionEnvironment, Invocation
 from .slots import Slots, SlotWait
@@ -60,6 +62,11 @@ class FunctionSettings:
             version=configuration["Version"],
         )
 
+    @property
+    def app_handler(self) -> str:
+        """The function in the app's own module, which the entry point of a consumer imports."""
+        return self.variables.get(HANDLER_VARIABLE, self.handler)
+
     def same_environments(self, other: "FunctionSettings") -> bool:
         """Whether environments made for these settings may go on under the other ones."""
         # The location of the same code changes from answer to answer.
@@ -106,7 +113,8 @@ def process_variables(
         "AWS_REGION": settings.arn.split(":")[3] or REGION,
         "LAMBDA_TASK_ROOT": str(place.root),
         "PYTHONPATH": os.pathsep.join(map(str, [place.root, *place.packages])),
-        "_HANDLER": settings.handler,
+        # Edited code that can't be imported does not start, where the entry point would return its messages.
+        "_HANDLER": settings.app_handler if place.is_edited else settings.handler,
     }
 
 
@@ -321,7 +329,7 @@ class DeployedFunction:
         )
         return EnvironmentSettings(
             function_arn=settings.arn,
-            handler=settings.handler,
+            handler=variables["_HANDLER"],
             task_root=place.root,
             timeout=settings.timeout + self._slack,
             variables=variables,

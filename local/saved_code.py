@@ -211,7 +211,7 @@ class Changes:
 
     def _find(self, function: DeployedFunction) -> CodeFolder | None:
         """Find the folder of a function: the one with the module of its handler and only files that it has deployed."""
-        module = f"{function.settings.handler.rpartition('.')[0].replace('.', '/')}.py"
+        module = f"{function.settings.app_handler.rpartition('.')[0].replace('.', '/')}.py"
         if module.startswith("lanes/"):
             return None  # the relay: no app has its code
         deployed, found = function.task_root, []

@@ -91,11 +91,12 @@ def serve(
             say(f"deployed in {time.time() - began:.0f} s")
             addresses = describe(platform)
             record(_variables(addresses))
+            changes = Changes(app, platform, terminal, build / "code")
+            # What is saved from the next line on is reported.
+            changes.begin(deployed)
             typer.echo(json.dumps(addresses) if as_json else _explain(addresses, build))
             up = True
             foreign = ForeignMappings(platform, sys.stderr)
-            changes = Changes(app, platform, terminal, build / "code")
-            changes.begin(deployed)
             while True:
                 foreign.look()
                 time.sleep(_LOOK_EVERY)

@@ -65,7 +65,7 @@ UNITS = {
     ),
     "templates": ("tests/contract/test_c9", "tests/infrastructure/"),
 }
-DEEP_TIMEOUT_SECONDS = 1_800  # against a test that hangs; the longest takes a fifth of it
+DEEP_TIMEOUT_SECONDS = 900  # against a test that hangs; the longest takes a sixth of it
 
 
 def pytest_collection_modifyitems(items):

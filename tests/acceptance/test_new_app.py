@@ -17,7 +17,7 @@ from cdk.alarms.rule import Page
 from tests.support.command import ROOT
 from tests.support.waiting import until
 
-pytestmark = [pytest.mark.deep, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.deep
 
 UV = Path(sys.prefix) / "bin" / "uv"
 """The installer of this project; pip does the same in three times the time."""
@@ -102,11 +102,13 @@ def test_five_commands_lead_from_an_empty_folder_to_a_handled_message(release, e
     send = [bin_folder / "lanes", "local", "run", "--app", "shop", bin_folder / "python", "shop/send.py"]
     try:
         line_with("Stop with Ctrl-C.", up)
+        handler = tmp_path / "shop" / "function" / "handler.py"
+        handler.write_text(f"{handler.read_text()}\n")
+        line_with("live in ", up)
         run(send, cwd=tmp_path, environment=environment)
         until(lambda: {"shipping order 7", "shipping order 8"} <= handled(tmp_path))
         took = time.monotonic() - began
 
-        handler = tmp_path / "shop" / "function" / "handler.py"
         changed = handler.read_text().replace("shipping order", "shipping now")
         handler.write_text(changed.replace("import Consumer, Message", "import Consumer, Message, Producer"))
         live = line_with("live in ", up)

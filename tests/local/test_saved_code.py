@@ -22,7 +22,8 @@ from tests.support.waiting import until
 SETTINGS = FunctionSettings(
     name="Orders",
     arn="arn:aws:lambda:eu-central-1:123456789012:function:Orders",
-    handler="handler.handle",
+    handler="lanes.aws.entry_point.lambda_handler",
+    variables={"LANES_HANDLER": "handler.handle"},
     runtime="python3.13",
     timeout=timedelta(seconds=20),
     memory_mb=256,
@@ -294,7 +295,7 @@ def test_a_function_whose_folder_is_not_in_the_app_runs_as_deployed(app, platfor
     started = []
     other = SimpleNamespace(
         name="Relay",
-        settings=SimpleNamespace(handler="relay.handle"),
+        settings=SimpleNamespace(app_handler="relay.handle"),
         task_root=tmp_path,
         deployed_root=tmp_path,
         generation=0,
