@@ -16,7 +16,7 @@ export PYTHON
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo local cdk synth test test-deep nightly screenshots check docs format lock clean
+.PHONY: help setup demo local synth test test-deep nightly screenshots check docs format lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,11 +32,8 @@ demo: $(STAMP) ## Run everything on this machine and write a report (ARGS="--cus
 local: $(STAMP) ## Keep AWS running on this machine for experiments (ARGS="--port 4566")
 	python -m lanes local up $(ARGS)
 
-cdk: $(STAMP) ## Run the AWS CDK command (ARGS="deploy", ARGS="diff", ...)
-	cdk $(ARGS)
-
 synth: $(STAMP) ## Synthesise the CloudFormation template into cdk.out
-	cdk synth --quiet $(ARGS)
+	python -m lanes cdk synth --quiet $(ARGS)
 
 test: $(STAMP) ## Run the tests that guard the product (ARGS="tests/unit -k priority")
 	$(PYTEST) -m "not deep and not nightly" $(ARGS)

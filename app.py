@@ -1,8 +1,8 @@
 """
 The CDK app: a stack of priority lanes, configured by `lanes.toml` and a stage, and one of bulk jobs if you ask for it.
 
-Run `cdk deploy`, with `-c stage=demo` or `-c removal=destroy` as you need; with bulk jobs it is
-`cdk deploy --all -c bulk=on`. Enable the outbox in `lanes.toml`.
+Run `lanes cdk deploy`, with `-c stage=demo` or `-c removal=destroy` as you need; with bulk jobs it is
+`lanes cdk deploy --all -c bulk=on`. Enable the outbox in `lanes.toml`.
 """
 
 import json

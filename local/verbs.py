@@ -19,6 +19,9 @@ from .state import running
 HERE = Path()
 LARGEST_PORT = 65_535
 
+PASSED_ON = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+"""Settings of a verb that runs another command with its words."""
+
 verbs = typer.Typer(no_args_is_help=True, help="Run AWS on this machine, with your app deployed into it.")
 
 AppFolder = Annotated[
@@ -27,8 +30,9 @@ AppFolder = Annotated[
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add the group of verbs to the command."""
+    """Add the verbs to the command."""
     app.add_typer(verbs, name="local")
+    app.command(context_settings=PASSED_ON)(cdk)
 
 
 @verbs.command()
@@ -60,8 +64,7 @@ def up(
     try:
         from .up import serve
     except ModuleNotFoundError as error:
-        problem = f"{error.name} is not installed: {install_hint('local')}"
-        raise ConfigurationError([problem], source="lanes local") from error
+        raise _not_installed(error.name, "lanes local") from error
     wrong = [item for item in values or () if "=" not in item]
     if wrong:
         raise UsageError([f"it takes KEY=VALUE, not {wrong[0]!r}"], source="--context")
@@ -78,7 +81,7 @@ def up(
     raise typer.Exit(status)
 
 
-@verbs.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@verbs.command(context_settings=PASSED_ON)
 def run(
     command: Annotated[list[str], typer.Argument(metavar="COMMAND...", help="Run this command.")],
     *,
@@ -93,3 +96,24 @@ def run(
         os.execvpe(command[0], command, environment)  # noqa: S606 - the user's own command
     except OSError as error:
         raise UsageError([f"{command[0]} can't be run: {error.strerror}"], source="COMMAND") from error
+
+
+def cdk(
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="WORDS...", help="Arguments and options of `cdk`.")
+    ] = None,
+) -> None:
+    """Run the AWS CDK command that is installed with this library, with its own Node.js."""
+    try:
+        from .deploy import DeployError, cdk_command, cdk_variables
+    except ModuleNotFoundError as error:
+        raise _not_installed(error.name, "lanes cdk") from error
+    try:
+        command, environment = [*cdk_command(), *(words or ())], os.environ | cdk_variables()
+    except DeployError as error:
+        raise ConfigurationError([str(error)], source="lanes cdk") from error
+    os.execve(command[0], command, environment)  # noqa: S606 - the command that was asked for
+
+
+def _not_installed(name: str | None, source: str) -> ConfigurationError:
+    return ConfigurationError([f"{name} is not installed: {install_hint('local')}"], source=source)

@@ -29,7 +29,7 @@ def show(context: typer.Context, file: FileOption = Path("lanes.toml")) -> None:
 
     Use it before you deploy: it calls no AWS service. A problem such as an unknown key or settings that contradict each
     other ends it with exit code 1, and all problems of the file are listed. A note names a setting that is valid but
-    seldom wanted. `cdk diff` compares the file with your deployment.
+    seldom wanted. `lanes cdk diff` compares the file with your deployment.
     """
     target = target_of(context)
     config = LanesConfig.load(file, stage=target.stage or None)

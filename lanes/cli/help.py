@@ -12,6 +12,7 @@ FIRST = (
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "new": ("lanes new shop",),
     "local up": ("lanes local up shop", "lanes local up --stage demo --port 4566"),
+    "cdk": ("lanes cdk bootstrap", "lanes cdk deploy -c stage=prod"),
     "local run": ("lanes local run python send.py", "lanes local run --app shop lanes status"),
     "status": ("lanes status", "lanes status --watch --stage prod"),
     "check": ("lanes check --stage prod",),

@@ -17,6 +17,7 @@ from tests.support.operating import STACK, make_deployment, put_dead_letters
 
 ELSEWHERE = {
     "local up": "runs until Ctrl-C; in tests/local/test_up.py",
+    "cdk": "becomes the cdk command; in tests/local/test_launchers.py",
     "local run": "needs `lanes local up`; in tests/local/test_up.py",
     "ui": "serves until Ctrl-C; in tests/ui",
     "work": "runs until Ctrl-C; in tests/cli/test_work.py",

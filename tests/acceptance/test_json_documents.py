@@ -69,6 +69,7 @@ ELSEWHERE = {
     ("work",): "the log of the function, with the names of events",
     ("local", "up"): "addresses",
     ("local", "run"): "prints no document",
+    ("cdk",): "prints no document",
     ("simulate",): "numbers by lane, pattern and setting",
     ("bulk", "submit"): "the state of EMR Serverless, with its details",
 }

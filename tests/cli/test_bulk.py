@@ -190,7 +190,7 @@ def test_without_an_application_the_way_to_one_is_told(typed, aws):
     done = typed("--stack", "Other", *job, status=1)
 
     assert "there is no parameter /lanes/Other/bulk" in done.stderr
-    assert "cdk deploy --all -c bulk=on" in done.stderr
+    assert "lanes cdk deploy --all -c bulk=on" in done.stderr
 
 
 @pytest.mark.deep

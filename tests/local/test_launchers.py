@@ -1,11 +1,16 @@
-"""The launchers that the set-up writes, run beside an app with packages of its own."""
+"""`lanes cdk`, beside an app with packages of its own, and the set-up of this checkout."""
 
+import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+import typer.testing
+
+from lanes.cli import main as command_line
 
 SET_UP = Path(__file__).parents[2] / ".ci" / "set-up"
 FAKE_PYTHON = """#!/bin/sh
@@ -23,36 +28,38 @@ esac
 """A Python whose environment has an uv that fails; it writes down how packages would be installed."""
 
 
-def launcher(name, **variables):
-    """Give the script of a launcher as the set-up writes it."""
-    (text,) = re.findall(
-        rf"^launcher {re.escape(name)} <<END\n(.*?)^END$", SET_UP.read_text(), re.DOTALL | re.MULTILINE
+@pytest.mark.parametrize("active", [True, False])
+def test_cdk_starts_an_app_with_the_python_of_the_active_environment(monkeypatch, active):
+    """Which has the packages of the app; without one, that of the command has them."""
+    monkeypatch.setenv("PATH", "/app/venv/bin")
+    monkeypatch.setenv("VIRTUAL_ENV", "/app/venv" if active else "")
+    ran = []
+    monkeypatch.setattr(os, "execve", lambda *how: ran.append(how))
+    here = str(Path(sys.executable).parent)
+
+    typer.testing.CliRunner().invoke(
+        command_line.app, ["cdk", "deploy", "-c", "stage=prod", "--profile", "p"]
     )
-    for variable, value in variables.items():
-        text = re.sub(rf"(?<!\\)\${variable}\b", str(value), text)
-    return text.replace("\\$", "$")
+
+    ((program, words, environment),) = ran
+    first, second, node = environment["PATH"].split(":")
+    assert (first, second) == (("/app/venv/bin", here) if active else (here, "/app/venv/bin"))
+    assert Path(program) == Path(node, "node") == Path(environment["JSII_NODE"])
+    assert words[2:] == ["deploy", "-c", "stage=prod", "--profile", "p"]
 
 
-@pytest.mark.parametrize(("active", "first"), [("/app/venv", "/app/venv/bin"), ("", "BIN")])
-def test_cdk_starts_an_app_with_the_python_of_the_active_environment(tmp_path, active, first):
-    """Which has the packages of the app; without one, that of this checkout has them."""
-    node = tmp_path / "node"
-    node.write_text('#!/bin/sh\necho "$PATH"\n')
-    node.chmod(0o755)
-    script = launcher(".venv/bin/cdk", bin=tmp_path, packages="/packages")
-    before = f"{active}/bin:/usr/bin:/bin" if active else "/usr/bin:/bin"
-
+def test_cdk_needs_nothing_but_its_packages():
+    """No Node.js of the machine, and no network."""
     done = subprocess.run(
-        ["/bin/sh", "-c", script],
-        env={"PATH": before, "VIRTUAL_ENV": active},
+        [sys.executable, "-m", "lanes", "cdk", "--version"],
+        cwd=SET_UP.parents[1],
+        env={"PATH": "/usr/bin:/bin", "https_proxy": "http://127.0.0.1:1"},
         capture_output=True,
         text=True,
         check=True,
     )
 
-    folders = done.stdout.strip().split(":")
-    assert folders[0] == first.replace("BIN", str(tmp_path))
-    assert str(tmp_path) in folders
+    assert re.fullmatch(r"2\.[0-9.]+ \(build [0-9a-f]+\)", done.stdout.strip())
 
 
 def test_set_up_writes_nothing_outside_its_environment(tmp_path):

@@ -75,7 +75,7 @@ class BulkApplication:
             if error.code != "ParameterNotFound":
                 raise
             raise ConfigurationError(
-                [f"there is no parameter {name}; deploy the bulk jobs: cdk deploy --all -c bulk=on"],
+                [f"there is no parameter {name}; deploy the bulk jobs: lanes cdk deploy --all -c bulk=on"],
                 source=f"stack {stack_name}",
             ) from error
         document: Mapping[str, Any] = json.loads(answer["Parameter"].get("Value", ""))

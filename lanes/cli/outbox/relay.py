@@ -49,7 +49,7 @@ def setup(context: typer.Context, *, print_: Print = False) -> None:
     """
     Create the tables and indexes of an outbox, if they don't exist.
 
-    Give --database, or --table for DynamoDB; `cdk deploy` creates the outbox of a stack.
+    Give --database, or --table for DynamoDB; `lanes cdk deploy` creates the outbox of a stack.
     """
     outbox = outbox_of(context)
     if outbox.database is not None:

@@ -30,7 +30,7 @@ class Problem(NamedTuple):
 
 Problems = list[Problem]
 
-DEPLOY = "deploy the stack again: cdk deploy"
+DEPLOY = "deploy the stack again: lanes cdk deploy"
 RESCUE = 'move them to a lane: docs/how-to/deploy.md, "Rescue the messages of a removed lane"'
 
 

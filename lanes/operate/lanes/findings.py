@@ -82,7 +82,7 @@ class Findings:
         read: Callable[[], T],
         *,
         right: str,
-        if_gone: str = "deploy the stack again: cdk deploy",
+        if_gone: str = "deploy the stack again: lanes cdk deploy",
     ) -> T | None:
         """
         Read a part; if that fails, add a finding and return None.
