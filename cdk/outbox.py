@@ -79,6 +79,7 @@ class Outbox(Construct):
         runbook: The URL of the runbook, by default its folder in this repository.
         removal_policy: Whether to keep or delete table, failure queue and logs with the stack. They are kept by
             default.
+        deletion_protection: Whether AWS refuses to delete the table, see :class:`Ledger`.
         **function_props: Handler, service name, log, VPC, layers, tracing and role of the function, see
             :class:`FunctionProps`.
 
@@ -89,7 +90,8 @@ class Outbox(Construct):
         failures: The queue where Lambda and EventBridge report failed invocations. No entry is lost with them: all
             entries are in the table.
         lanes: The names of the lanes.
-        alarms: ``Abandoned``, ``<lane>Waits``, ``OldestAge`` and ``Errors``.
+        alarms: ``Abandoned``, ``<lane>Waits``, ``OldestAge``, ``Silent``, ``Errors``, ``Failures`` and
+            ``TableThrottles``.
         rules: The rules of these alarms.
 
     """
@@ -106,6 +108,7 @@ class Outbox(Construct):
         actions: Mapping[Severity, Sequence[cloudwatch.IAlarmAction]] | None = None,
         runbook: str = RUNBOOK,
         removal_policy: RemovalPolicy = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
+        deletion_protection: bool = False,
         **function_props: Unpack[FunctionProps],
     ) -> None:
         refuse_unknown(type(self), function_props, known=FunctionProps.__optional_keys__)
@@ -117,6 +120,7 @@ class Outbox(Construct):
             "Entries",
             encryption_key=queues.encryption_key,
             removal_policy=removal_policy,
+            deletion_protection=deletion_protection,
         )
         self.failures = add_failure_queue(
             self, "Failures", removal_policy, encryption_key=queues.encryption_key
@@ -267,18 +271,7 @@ class RelayAlarms(Construct):
         runbook: str = RUNBOOK,
     ) -> None:
         super().__init__(scope, construct_id)
-        silent = AlarmRule(
-            name="Silent",
-            severity=Severity.CRITICAL,
-            metric=relay_metric(service, RelayMetric.WAITING, statistic="SampleCount", period=PERIOD),
-            threshold=1,
-            below=True,
-            periods=3,
-            description="The relay of the outbox has reported nothing.",
-            first_step="look whether `lanes outbox relay` runs, and whether its log reaches CloudWatch.",
-            page=Page.OUTBOX_ERRORS,
-        )
-        self.rules = (*relay_rules(service, lanes, oldest_age=oldest_age), silent)
+        self.rules = tuple(relay_rules(service, lanes, oldest_age=oldest_age))
         added = add_alarms(self, self.rules, actions=actions or {}, runbook=runbook)
         self.alarms: dict[str, cloudwatch.AlarmBase] = {name: one.alarm for name, one in added.items()}
 
@@ -339,6 +332,18 @@ def relay_rules(service: str, lanes: Sequence[str], *, oldest_age: timedelta) ->
         description=f"An entry of the outbox has waited {format_duration(oldest_age)}.",
         first_step="`lanes outbox status` shows whether entries fail, wait for their lane, or are too many.",
         page=Page.OUTBOX_OLDEST_AGE,
+    )
+    # A relay that never starts has no errors, and reports no age.
+    yield AlarmRule(
+        name="Silent",
+        severity=Severity.CRITICAL,
+        metric=relay_metric(service, RelayMetric.WAITING, statistic="SampleCount", period=PERIOD),
+        threshold=1,
+        below=True,
+        periods=3,
+        description="The relay of the outbox has reported nothing.",
+        first_step="look whether the relay starts, and whether its log reaches CloudWatch.",
+        page=Page.OUTBOX_ERRORS,
     )
 
 

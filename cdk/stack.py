@@ -96,6 +96,7 @@ class PriorityLanesStack(Stack):
             this repository.
         encryption_key: Your key for everything that holds data, see :class:`LaneQueues`; by default AWS's own keys.
         removal_policy: Whether to keep or delete queues, tables and logs with the stack. They are kept by default.
+        deletion_protection: Whether AWS refuses to delete the tables, see :class:`Ledger`; off by default.
         existing: Queues that other stacks or teams own, by lane name, see :class:`LaneQueues`.
         dead_letter_queues: The dead-letter queues of those of them that this app does not define, by lane name.
         queue_names: Fixed names of queues by lane name, see :class:`LaneQueues`.
@@ -128,6 +129,7 @@ class PriorityLanesStack(Stack):
         runbook: str = RUNBOOK,
         encryption_key: kms.IKey | None = None,
         removal_policy: RemovalPolicy = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
+        deletion_protection: bool = False,
         existing: Mapping[str, sqs.IQueue | str] | None = None,
         dead_letter_queues: Mapping[str, sqs.IQueue | str] | None = None,
         queue_names: Mapping[str, str] | None = None,
@@ -152,7 +154,13 @@ class PriorityLanesStack(Stack):
             dead_letter_queues=dead_letter_queues,
             queue_names=queue_names,
         )
-        self.ledger = Ledger(self, "Ledger", encryption_key=encryption_key, removal_policy=removal_policy)
+        self.ledger = Ledger(
+            self,
+            "Ledger",
+            encryption_key=encryption_key,
+            removal_policy=removal_policy,
+            deletion_protection=deletion_protection,
+        )
         self.outbox: Outbox | None = None
         if config.outbox.enabled:
             self.outbox = Outbox(
@@ -163,6 +171,7 @@ class PriorityLanesStack(Stack):
                 actions=self.alarm_actions,
                 runbook=runbook,
                 removal_policy=removal_policy,
+                deletion_protection=deletion_protection,
             )
         table = None if self.outbox is None else self.outbox.table
         self.schedules: Schedules | None = None

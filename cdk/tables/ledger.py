@@ -44,6 +44,8 @@ class Ledger(Construct):
         construct_id: The id in the parent.
         encryption_key: Your key for the table; by default AWS manages one in your account.
         removal_policy: Whether to keep or delete the table with the stack. It is kept by default.
+        deletion_protection: Whether AWS refuses to delete the table, whoever asks; off by default, since a first
+            deployment that fails could not remove it.
 
     Attributes:
         table: The table.
@@ -57,6 +59,7 @@ class Ledger(Construct):
         *,
         encryption_key: kms.IKey | None = None,
         removal_policy: RemovalPolicy = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
+        deletion_protection: bool = False,
     ) -> None:
         super().__init__(scope, construct_id)
         self.table = dynamodb.Table(
@@ -71,6 +74,7 @@ class Ledger(Construct):
             ),
             time_to_live_attribute="expires_at",
             removal_policy=removal_policy,
+            deletion_protection=deletion_protection,
         )
         self.table.add_global_secondary_index(
             index_name=PARKED_INDEX,

@@ -28,6 +28,7 @@ class OutboxTable(Construct):
         construct_id: The id in the parent.
         encryption_key: Your key for the table, or None for one that AWS manages in your account.
         removal_policy: Whether to keep or delete the table with the stack.
+        deletion_protection: Whether AWS refuses to delete the table.
 
     Attributes:
         table: The table.
@@ -41,6 +42,7 @@ class OutboxTable(Construct):
         *,
         encryption_key: kms.IKey | None,
         removal_policy: RemovalPolicy,
+        deletion_protection: bool,
     ) -> None:
         super().__init__(scope, construct_id)
         self.table = dynamodb.Table(
@@ -57,6 +59,7 @@ class OutboxTable(Construct):
             stream=dynamodb.StreamViewType.KEYS_ONLY,
             time_to_live_attribute=TTL_ATTRIBUTE,
             removal_policy=removal_policy,
+            deletion_protection=deletion_protection,
         )
         for name, (keys, included) in GLOBAL_INDEXES.items():
             self.table.add_global_secondary_index(

@@ -32,7 +32,14 @@ _known: list[Handler] = []
 
 
 def lambda_handler(event: Mapping[str, Any], context: Any) -> PartialBatchResponse:
-    """Let your module handle an event; if it can't be imported, return all records without an attempt."""
+    """
+    Let your module handle an event; if it can't be imported, return all records without an attempt.
+
+    Raises:
+        TypeError: a batch was answered by something else than a partial batch response, such as None of a wrapper that
+            forgets to return. AWS takes that for success and deletes the batch (Lambda developer guide, "Implementing
+            partial batch responses").
+    """
     if not _known:
         try:
             _known.append(_imported())
@@ -40,7 +47,17 @@ def lambda_handler(event: Mapping[str, Any], context: Any) -> PartialBatchRespon
             raise
         except BaseException as error:  # noqa: BLE001 - a module may end its process, too
             return _returned(event, context, error)
-    return _known[0](event, context)
+    answer = _known[0](event, context)
+    if isinstance(event, dict) and "Records" in event and not _is_partial_response(answer):
+        raise TypeError(
+            f"{os.environ[HANDLER_VARIABLE]} answered a batch with {answer!r:.200}; return the answer of "
+            "Consumer.lambda_handler, without which AWS would delete messages that were not handled"
+        )
+    return answer
+
+
+def _is_partial_response(answer: object) -> bool:
+    return isinstance(answer, dict) and isinstance(answer.get("batchItemFailures"), list)
 
 
 def _imported() -> Handler:

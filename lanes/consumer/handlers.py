@@ -246,7 +246,6 @@ class Handlers:
 
     def resolve(self, record: RawRecord) -> Work:
         """Decode a record and find its handler; the work says why if there is none."""
-        header = record.attributes.get(TRACE_HEADER)
         try:
             message = Message.from_body(record.body, group=record.group)
         except MessageDecodeError as error:
@@ -256,7 +255,7 @@ class Handlers:
                 handler=raw,
                 argument=record,
                 id=record.message_id,
-                trace=TraceContext.of_xray_header(header),
+                trace=_trace_beside(record),
                 refusal="" if raw else record.problem or f"{error}{hint}",
             )
         handler, refusal = self._by_kind.get(message.kind), ""
@@ -268,19 +267,28 @@ class Handlers:
                 handler = None
             else:
                 message = dataclasses.replace(message, data=data)
-        trace = None
-        if message.traceparent or header:
-            trace = TraceContext.parse(message.traceparent) or TraceContext.of_xray_header(header)
+        trace = TraceContext.parse(message.traceparent) if message.traceparent else None
         return Work(
             handler=handler,
             argument=message,
             id=message.id,
             kind=message.kind,
             priority=message.priority,
-            trace=trace,
+            trace=trace or _trace_beside(record),
             refusal=refusal,
             is_unknown=message.kind not in self._by_kind,
         )
+
+
+def _trace_beside(record: RawRecord) -> TraceContext | None:
+    """Return the trace that a library or a service of AWS put beside the body; None if neither did."""
+    if record.message_attributes:
+        # OpenTelemetry's instrumentations of SQS write it there, since they don't touch bodies.
+        attribute = record.message_attributes.get("traceparent") or {}
+        if (trace := TraceContext.parse(attribute.get("stringValue"))) is not None:
+            return trace
+    header = record.attributes.get(TRACE_HEADER)
+    return TraceContext.of_xray_header(header) if header else None
 
 
 def registered(handler: Callable[..., Any], loop: HandlerLoop, *, max_size: int | None = None) -> Registered:

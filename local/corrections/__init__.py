@@ -5,7 +5,7 @@ Each module names the moto version that it corrects and refuses another one; a c
 moto is right.
 """
 
-from . import cloudformation, dynamodb, keep_alive, lookups, sqs, sqs_shortcut
+from . import cloudformation, dynamodb, keep_alive, lookups, sqs, sqs_shortcut, unimplemented
 
 __all__ = ["install"]
 
@@ -18,3 +18,4 @@ def install() -> None:
     sqs_shortcut.install()
     keep_alive.install()
     lookups.install()
+    unimplemented.install()

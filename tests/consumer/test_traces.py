@@ -152,3 +152,22 @@ def test_a_raw_body_belongs_to_the_trace_of_that_header():
         handlers.resolve(record_with("m", body="hello", attributes={"AWSTraceHeader": "Root=?"})).trace
         is None
     )
+
+
+def test_the_attribute_that_opentelemetry_writes_counts_where_the_message_says_nothing():
+    """Its instrumentations of SQS touch no body; X-Ray's header names the invocation of the sender."""
+    handlers = Handlers()
+    handlers.add(["work"], print)
+    handlers.add_raw(print)
+    other = f"00-{'c' * 32}-{'d' * 16}-01"
+
+    def trace_of(body, attribute=other):
+        beside = {"traceparent": {"dataType": "String", "stringValue": attribute}}
+        aws = {"AWSTraceHeader": XRAY_HEADER}
+        record = record_with("m", body=body, attributes=aws, message_attributes=beside)
+        return handlers.resolve(record).trace.trace_id
+
+    silent = Message(kind="work").to_body()
+    assert [trace_of(silent), trace_of("hello")] == ["c" * 32] * 2
+    assert trace_of(Message(kind="work", traceparent=f"00-{'a' * 32}-{'b' * 16}-00").to_body()) == "a" * 32
+    assert trace_of(silent, "00-1-2-01") == TRACE

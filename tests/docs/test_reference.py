@@ -194,6 +194,7 @@ def test_alarms_are_those_of_the_stack():
         f"{names[0]}Starved",
         "Abandoned",
         "OldestAge",
+        "Silent",
         "DeadLetters",
         "Failures",
         *(f"{name}Waits" for name in names),

@@ -130,3 +130,22 @@ def test_a_foreign_queue_is_refused(deployed):
 
     with pytest.raises(ConfigurationError, match="is not a lane"):
         entry_point.lambda_handler(event, None)
+
+
+@pytest.mark.parametrize(
+    "answer", [None, {}, {"batchItemFailures": None}, [], True, '{"batchItemFailures": []}']
+)
+def test_an_answer_that_would_delete_the_batch_fails(deployed, answer):
+    """AWS takes nothing, or nothing known, for success of all records."""
+    deployed.deploy(f"def lambda_handler(event, context): return {answer!r}")
+    deployed.world.send("HIGH")
+
+    with pytest.raises(TypeError, match=r"their_handler.lambda_handler answered a batch with .*Consumer"):
+        deployed.invoke("HIGH")
+
+
+def test_an_event_without_records_may_be_answered_with_anything(deployed):
+    """Such as one that an operator's tool sends to see whether the function starts."""
+    deployed.deploy("def lambda_handler(event, context): return 'pong'")
+
+    assert entry_point.lambda_handler({"ping": 1}, None) == "pong"

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from aws_cdk import Stack
+from aws_cdk import RemovalPolicy, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
@@ -51,6 +51,14 @@ def bulk_template():
         )
 
     return Template.from_stack(made(then=then))
+
+
+@pytest.mark.parametrize("policy", [RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE, RemovalPolicy.DESTROY])
+def test_files_are_deleted_with_the_stack_that_may_be_destroyed(policy):
+    """AWS deletes no bucket with objects, and the stack would stay in DELETE_FAILED."""
+    emptied = Template.from_stack(made(removal_policy=policy)).find_resources("Custom::S3AutoDeleteObjects")
+
+    assert bool(emptied) == (policy is RemovalPolicy.DESTROY)
 
 
 def the_only(template, kind):

@@ -105,6 +105,14 @@ def test_queues_stay_unless_they_may_be_destroyed(policy, expected):
     assert {(queue["DeletionPolicy"], queue["UpdateReplacePolicy"]) for queue in found} == {expected}
 
 
+def test_no_other_queue_may_dead_letter_into_a_lane(template):
+    """Its messages would be handled as the lane's; by default each queue of the account may."""
+    queues = resources(template, QUEUE)
+
+    for lane in lane_pairs(template):
+        assert queues[lane]["RedriveAllowPolicy"] == {"redrivePermission": "denyAll"}
+
+
 def test_grant_send_returns_a_grant_that_was_given():
     """The caller can check that the grant succeeded."""
     _template, (grant,) = stack_with_producers()

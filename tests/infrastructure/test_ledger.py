@@ -53,3 +53,11 @@ def test_the_table_stays_unless_it_may_be_destroyed(policy, expected):
     Ledger(stack, "Ledger", **({} if policy is None else {"removal_policy": policy}))
 
     Template.from_stack(stack).has_resource(TABLE, {"DeletionPolicy": expected})
+
+
+def test_nobody_deletes_a_protected_table():
+    """Not by hand either, where retention helps only against CloudFormation."""
+    stack = Stack(new_app(), "Stack")
+    Ledger(stack, "Ledger", deletion_protection=True)
+
+    Template.from_stack(stack).has_resource_properties(TABLE, {"DeletionProtectionEnabled": True})

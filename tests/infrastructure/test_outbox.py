@@ -195,7 +195,7 @@ def test_the_alarms_watch_what_the_relay_reports(foreign_outbox):
     assert alarms.keys() == {
         *(RelayMetric.ABANDONED.value, RelayMetric.OLDEST_AGE.value),
         *("Errors", "ApproximateNumberOfMessagesVisible", None),
-        RelayMetric.LANE_FAILURES.value,
+        *(RelayMetric.LANE_FAILURES.value, RelayMetric.WAITING.value),
     }
     assert alarms[RelayMetric.OLDEST_AGE.value]["Threshold"] == 900
     assert alarms[RelayMetric.ABANDONED.value]["Dimensions"] == [{"Name": "service", "Value": "Foreign"}]
@@ -208,6 +208,8 @@ def test_the_alarms_watch_what_the_relay_reports(foreign_outbox):
         [dimension["Value"] for dimension in sorted(one, key=lambda dimension: dimension["Name"])]
         for one in waiting
     ] == [[lane, "Foreign"] for lane in ("L0", "L1")]
+    silent = alarms.pop(RelayMetric.WAITING.value)
+    assert silent["TreatMissingData"] == "breaching"
     assert all(alarm["TreatMissingData"] == "notBreaching" for alarm in alarms.values())
 
 
@@ -232,7 +234,20 @@ def test_without_the_setting_there_is_no_outbox(template):
     template.resource_count_is(TABLE, 1)
 
 
-def test_a_relay_outside_lambda_has_the_same_alarms_and_one_for_its_silence():
+def test_a_relay_that_never_starts_raises_an_alarm(with_outbox):
+    """Without an invocation there is no error, and no age of an entry; missing figures must count."""
+    (alarm,) = [
+        one
+        for one in resources(with_outbox, "AWS::CloudWatch::Alarm").values()
+        if one["AlarmName"].endswith("Outbox-Silent")
+    ]
+
+    assert (alarm["MetricName"], alarm["Statistic"]) == ("OutboxPending", "SampleCount")
+    assert (alarm["ComparisonOperator"], alarm["Threshold"]) == ("LessThanThreshold", 1)
+    assert (alarm["TreatMissingData"], alarm["EvaluationPeriods"]) == ("breaching", 3)
+
+
+def test_a_relay_outside_lambda_has_the_same_alarms():
     """By the name of its service; without a function it has no errors to watch."""
     stack = Stack(App(), "Relay")
     relay = RelayAlarms(stack, "Alarms", lanes=["HIGH", "MAIN"], service="shop-relay")

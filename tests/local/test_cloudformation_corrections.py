@@ -371,6 +371,17 @@ def test_a_retained_resource_outlives_its_place_in_the_template(stack):
     assert stack.client("sqs").get_queue_url(QueueName=kept)["QueueUrl"].endswith(kept)
 
 
+def test_an_action_that_moto_lacks_is_an_error_of_its_service(stack):
+    """It was a page of HTML with status 500, which a client tries again and can't read."""
+    queue = "arn:aws:sqs:eu-central-1:123456789012:dead.fifo"
+
+    with pytest.raises(ClientError, match="StartMessageMoveTask is not emulated") as refused:
+        stack.client("sqs").start_message_move_task(SourceArn=queue)
+
+    assert refused.value.response["Error"]["Code"].endswith("UnsupportedOperation")
+    assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 400
+
+
 def _indexed(*names, sort="at", include="lane"):
     """Give a table with these global indexes, and a local one."""
     key = {"AttributeName": "pk", "KeyType": "HASH"}
