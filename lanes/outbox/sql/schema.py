@@ -107,13 +107,14 @@ def _entries(name: str, metadata: sa.MetaData, schema: str | None) -> sa.Table:
         sa.Column("priority", sa.Integer, nullable=False),
         sa.Column("lane", sa.String(40), nullable=False),
         sa.Column("created_at", sa.Double, nullable=False),
-        sa.Column("state", sa.String(10), nullable=False),
-        sa.Column("attempts", sa.Integer, nullable=False),
-        sa.Column("last_error", sa.Text, nullable=False),
+        # The defaults are those of a new entry: each value in its insert costs the writer time.
+        sa.Column("state", sa.String(10), nullable=False, server_default=EntryState.PENDING.value),
+        sa.Column("attempts", sa.Integer, nullable=False, server_default="0"),
+        sa.Column("last_error", sa.Text, nullable=False, server_default=""),
         sa.Column("locked_by", sa.String(80)),
         sa.Column("changed_at", sa.Double, nullable=False),
         sa.Column("published_at", sa.Double),
-        sa.Column("sequence_number", sa.String(40), nullable=False),
+        sa.Column("sequence_number", sa.String(40), nullable=False, server_default=""),
         sa.Column("expires_at", sa.Double),
         sa.Column("is_ready", sa.Boolean, nullable=False),
         sa.Column("is_parked", sa.Boolean, nullable=False),
@@ -182,7 +183,15 @@ def place_of(table: sa.FromClause) -> sa.ColumnElement[int]:
 def first_of(table: sa.Table, chain: Any) -> sa.ScalarSelect[Any]:
     """Select the position of the first unfinished entry of a chain."""
     other = table.alias("first_of_chain")
-    return sa.select(sa.func.min(place_of(other))).where(other.c.chain == chain).scalar_subquery()
+    # Not by `min`: PostgreSQL would plan it twice, for a quarter of the time that an insert takes.
+    place = place_of(other)
+    return (
+        sa.select(place)
+        .where(other.c.chain == chain)
+        .order_by(place)
+        .limit(sa.literal_column("1"))
+        .scalar_subquery()
+    )
 
 
 def row_of(entry: Entry, *, is_parked: Any = False) -> dict[str, Any]:
@@ -196,11 +205,7 @@ def row_of(entry: Entry, *, is_parked: Any = False) -> dict[str, Any]:
         "priority": entry.priority,
         "lane": entry.lane,
         "created_at": entry.created_at,
-        "state": entry.state.value,
-        "attempts": 0,
-        "last_error": "",
         "changed_at": entry.created_at,
-        "sequence_number": "",
         # Also where it is parked: two looks for an earlier entry would double the cost of its insert.
         "is_ready": not entry.is_scheduled,
         "is_parked": is_parked,
