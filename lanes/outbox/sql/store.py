@@ -101,19 +101,11 @@ class SqlOutboxStore:
                 connection.exec_driver_sql(statement)
 
     @contextmanager
-    def writing(self, *, is_durable: bool = True) -> Iterator[Connection]:
-        """
-        Open a transaction that writes.
-
-        Args:
-            is_durable: whether its commit waits for the disk. If a crash of the server loses the claim or the marks of
-                a round, its entries are sent again, which SQS drops within five minutes.
-        """
+    def writing(self) -> Iterator[Connection]:
+        """Open a transaction that writes."""
         with sql_errors(), self.engine.begin() as connection, leaving_bad_server(connection):
             if connection.dialect.name == "postgresql":
                 at_read_committed(connection)
-                if not is_durable:
-                    connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
             if connection.dialect.name == "sqlite":
                 # A transaction that begins with a read may fail when it writes first, and two relays would read the
                 # same candidates.
@@ -134,7 +126,7 @@ class SqlOutboxStore:
         if not (is_any_ready or is_any_due or is_any_listed):
             return Claim()
         lock = {"owner": owner, "now": now, "until": locked_until}
-        with self.writing(is_durable=False) as connection:
+        with self.writing() as connection:
             ripened, taken_over = self._ripen(connection, now, limit) if is_any_due else (0, 0)
             advanced = self._advance_listed(connection, limit) if is_any_listed or ripened else 0
             rows, is_blocked = self._take(connection, shares, limit, lock)
@@ -203,10 +195,22 @@ class SqlOutboxStore:
         free = {name: sa.case((top.c.is_blocked, table.c[name]), else_=to) for name, to in self._lock.items()}
         return (
             sa.update(table)
-            .where(table.c.position == top.c.position)
+            .where(table.c.position == top.c.position, *self._without_disk)
             .values(**free, is_ready=False, is_parked=top.c.is_blocked)
             .returning(*(table.c[name] for name in READ), table.c.is_parked)
         )
+
+    @functools.cached_property
+    def _without_disk(self) -> Sequence[sa.ColumnElement[bool]]:
+        """
+        Return what lets the commit of a claim or of marks not wait for the disk: once, in their own statement.
+
+        If a crash of the server loses them, the entries are sent again, which SQS drops within five minutes.
+        """
+        if self.engine.dialect.name != "postgresql":
+            return ()
+        off = sa.select(sa.func.set_config("synchronous_commit", "off", sa.true()))
+        return (off.scalar_subquery() == "off",)
 
     @property
     def _lock(self) -> dict[str, Any]:
@@ -431,7 +435,7 @@ class SqlOutboxStore:
         for mark in marks:
             if mark.entry.unique_key is not None and mark.state != PUBLISHED:
                 self._return_key(mark, owner)
-        with self.writing(is_durable=False) as connection:
+        with self.writing() as connection:
             found = connection.execute(self._mark, {**given, "owner": owner, "now": now})
             held = frozenset(map(as_text, found.scalars()))
             _, kept = self.advance(connection, chains)
@@ -442,9 +446,11 @@ class SqlOutboxStore:
     def _mark(self) -> Update:
         column, mark = self._table.c, self._marked.table.c
         now: Any = sa.bindparam("now", type_=sa.Double())
+        # Not as bare conditions: PostgreSQL would guess that one entry meets them, and compare each to each mark.
+        is_held = sa.func.coalesce(sa.and_(*self._held_by(sa.bindparam("owner"))), sa.false())
         return (
             sa.update(self._table)
-            .where(column.position == mark.position, *self._held_by(sa.bindparam("owner")))
+            .where(column.position == mark.position, is_held, *self._without_disk)
             .values(
                 state=mark.state,
                 attempts=mark.attempts,
@@ -470,7 +476,7 @@ class SqlOutboxStore:
         """Let an unsent entry have its unique key again before it waits, or never again."""
         column = self._table.c
         entry = sa.update(self._table).where(column.position == mark.entry.position, *self._held_by(owner))
-        with self.writing(is_durable=False) as connection:
+        with self.writing() as connection:
             if mark.has_key:
                 if connection.dialect.name == "postgresql":
                     # Another entry's transaction may be open, which takes the key if it commits.
