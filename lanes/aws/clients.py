@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -165,6 +166,17 @@ class Clients:
         self._endpoint_url = endpoint_url
         self._config = config or producer_config()
 
+    @property
+    def config(self) -> Any:
+        """Timeouts and retries, as an object of botocore."""
+        return self._config
+
+    def with_config(self, config: Config) -> Clients:
+        """Return clients of the same session with other timeouts and retries."""
+        other = copy.copy(self)
+        other._config = config  # noqa: SLF001
+        return other
+
     def sqs(self, *, tries: int | None = None) -> SQSClient:
         """Create a client of SQS, with another number of tries for each call if you give one."""
         return cast("SQSClient", self.operations("sqs", tries=tries))
@@ -255,6 +267,26 @@ class Clients:
                 f"names it: correct it, or unset it to trust botocore's certificates"
             )
             raise ConfigurationError([problem], source="AWS")
+
+    def address(self, service: str, *, like: SQSClient) -> str | None:
+        """
+        Return the address of a service whose client need not be created; None if only that client knows it.
+
+        Args:
+            service: its name.
+            like: client of SQS, created here: in AWS the names of both differ in their first part alone.
+        """
+        if self._endpoint_url is not None:
+            return self._endpoint_url
+        profile = self._session.get_scoped_config()
+        if "services" in profile or f"AWS_ENDPOINT_URL_{service.upper()}" in os.environ:
+            return None
+        known = like.meta.endpoint_url
+        standard = f"https://sqs.{like.meta.region_name}."
+        if known.startswith(standard):
+            return known.replace("sqs", service, 1)
+        named = os.environ.get("AWS_ENDPOINT_URL") or profile.get("endpoint_url")
+        return known if known == named else None
 
     def credentials(self) -> Callable[[], ReadOnlyCredentials]:
         """

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from lanes.aws.clients import Clients, consumer_config, receiver_config
+from lanes.aws.lean_client import LeanClient
 from lanes.aws.queues.bell import BellQueue
 from lanes.aws.queues.lane_queue import LaneQueueCalls
 from lanes.aws.table.ledger import DynamoDBLedger
@@ -41,20 +42,22 @@ def runtime_from_env(environ: Mapping[str, str] | None = None) -> Runtime:
     _refuse_shared_environment(environ)
     deployment = Deployment.from_env(environ)
     clients = Clients(config=consumer_config())
-    database, table = clients.dynamodb(), deployment.table
+    sqs, table = clients.sqs(), deployment.table
+    # boto3's client of DynamoDB would be a twelfth of a cold start.
+    database = cast("DynamoDBClient", LeanClient(clients, "dynamodb", sqs=sqs))
     # With one slot the invocation that would read the slot table runs alone
     # (docs/decisions/0005-register-of-slots.md).
     has_peers = deployment.config.consumer.reserved_concurrency > 1
     return Runtime(
         deployment=deployment,
-        queues=_queues(deployment, clients),
+        queues=_queues(deployment, clients, sqs),
         ledger=DynamoDBLedger(table=table, client=database),
         presence=DynamoDBSlots(table=table, client=database) if has_peers else None,
         telemetry=PowertoolsTelemetry(environ=environ),
         overrides=DynamoDBOverrides(table=table, client=database),
         pauses=DynamoDBPauses(table=table, client=database),
         runs=partial(run_table, table, database),
-        bell=_bell(deployment, clients),
+        bell=None if deployment.bell is None else BellQueue(deployment.bell, deployment.config, sqs),
     )
 
 
@@ -77,22 +80,15 @@ def _refuse_shared_environment(environ: Mapping[str, str]) -> None:
         raise ConfigurationError([problem], source="Lambda")
 
 
-def _bell(deployment: Deployment, clients: Clients) -> BellQueue | None:
-    if deployment.bell is None:
-        return None
-    return BellQueue(deployment.bell, deployment.config, clients.sqs())
-
-
-def _queues(deployment: Deployment, clients: Clients) -> LaneQueueCalls:
+def _queues(deployment: Deployment, clients: Clients, sqs: SQSClient) -> LaneQueueCalls:
     """Return the lanes' queues; slots that receive and delete do so all day long."""
     if not deployment.config.receives:
-        return LaneQueueCalls(deployment=deployment, client=clients.sqs())
-    from lanes.aws.queues.lean_client import LeanClient
+        return LaneQueueCalls(deployment=deployment, client=sqs)
     from lanes.consumer.engines.looks import POLL
 
-    receivers = Clients(config=receiver_config(longest_wait=timedelta(seconds=POLL)))
+    receivers = clients.with_config(receiver_config(longest_wait=timedelta(seconds=POLL)))
     return LaneQueueCalls(
         deployment=deployment,
-        client=cast("SQSClient", LeanClient(clients)),
-        receiver=cast("SQSClient", LeanClient(receivers)),
+        client=cast("SQSClient", LeanClient(clients, sqs=sqs)),
+        receiver=cast("SQSClient", LeanClient(receivers, sqs=sqs)),
     )

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from lanes.aws.clients import Clients
 from lanes.aws.queues.batch_calls import LeanCalls, batch_body, open_calls
 from lanes.aws.queues.sending import SqsSender
-from lanes.aws.queues.wire import Boto3NeededError
+from lanes.aws.wire import Boto3NeededError
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.errors import AwsError

@@ -8,12 +8,13 @@ from types import SimpleNamespace
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError, ConnectionClosedError
 from moto import mock_aws
 
 from lanes.aws.clients import Clients, consumer_config
+from lanes.aws.lean_client import LeanClient
 from lanes.aws.queues.lane_queue import LaneQueueCalls
-from lanes.aws.queues.lean_client import LeanClient
-from lanes.aws.queues.wire import Connection, Endpoint
+from lanes.aws.wire import Connection, Endpoint
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.consumer.settlement import VisibilityChange
@@ -189,6 +190,84 @@ def test_any_other_answer_is_left_to_boto3(serve, answer):
     assert caught.value.code == "AccessDeniedException"
     assert pull(calls) == []
     assert [is_lean(request) for request in server.requests] == [True, False, True]
+
+
+CHANGE = {
+    "TableName": "t",
+    "Key": {"pk": {"S": "k"}},
+    "UpdateExpression": "SET n = :n",
+    "ExpressionAttributeValues": {":n": {"N": "1"}},
+}
+
+
+@pytest.fixture
+def table(monkeypatch):
+    """Give a server with these answers, and a client of DynamoDB that boto3 has made no call for."""
+    monkeypatch.setattr("botocore.endpoint.time", SimpleNamespace(sleep=lambda _: None))
+    opened = []
+
+    def start(*answers):
+        server = Server(*answers)
+        opened.append(server)
+        return server, LeanClient(Clients(config=consumer_config(), endpoint_url=server.url), "dynamodb")
+
+    yield start
+    for one in opened:
+        one.close()
+
+
+@pytest.mark.parametrize(
+    ("code", "more"),
+    [
+        ("ConditionalCheckFailedException", {"Item": {"pk": {"S": "k"}}}),
+        ("TransactionCanceledException", {"CancellationReasons": [{"Code": "None"}]}),
+    ],
+)
+def test_a_condition_that_does_not_hold_is_boto3s_error_without_another_call(table, code, more):
+    """And without boto3's client, whose making is a twelfth of a cold start."""
+    body = json.dumps({"__type": f"com.amazonaws.dynamodb.v20120810#{code}", "message": "no", **more})
+    refused = ("400 Bad Request", JSON, body)
+    server, client = table(refused, refused, EMPTY)
+    boto = boto3.client("dynamodb", endpoint_url=server.url, region_name="eu-central-1")
+
+    errors = []
+    for one in (client, boto):
+        with pytest.raises(ClientError) as caught:
+            one.update_item(**CHANGE)
+        errors.append(caught.value)
+    client.update_item(**CHANGE)
+
+    assert list(map(is_lean, server.requests)) == [True, False, True]
+    assert "_client" not in vars(client)
+    ours, theirs = (one.response for one in errors)
+    assert ours["Error"] == theirs["Error"]
+    assert {name: ours[name] for name in more} == {name: theirs[name] for name in more} == more
+    assert str(errors[0]) == str(errors[1])
+
+
+def test_a_table_whose_answer_is_lost_is_asked_again_with_one_token(table):
+    """The second try of a transaction is none that DynamoDB would take as a new one."""
+    server, client = table(None, EMPTY, None, None)
+
+    client.transact_write_items(TransactItems=[{"Delete": {"TableName": "t", "Key": {"pk": {"S": "k"}}}}])
+    with pytest.raises(ConnectionClosedError):
+        client.get_item(TableName="t", Key={"pk": {"S": "k"}})
+
+    assert list(map(is_lean, server.requests)) == [True, False, True, False]
+    tokens = {json.loads(body)["ClientRequestToken"] for _, _, body in server.requests[:2]}
+    assert len(tokens) == 1
+
+
+@pytest.mark.parametrize("code", ["ProvisionedThroughputExceededException", "AccessDeniedException"])
+def test_any_other_refusal_of_a_table_is_left_to_boto3(table, code):
+    """Which tries again where that helps."""
+    refused = ("400 Bad Request", JSON, json.dumps({"__type": f"x#{code}", "message": "no"}))
+    server, client = table(refused, refused)
+
+    with pytest.raises(ClientError, match=code):
+        client.query(TableName="t", KeyConditionExpression="pk = :pk")
+
+    assert list(map(is_lean, server.requests)) == [True, False]
 
 
 def test_a_connection_that_says_something_without_being_asked_is_closed(serve):

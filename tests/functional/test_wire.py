@@ -15,15 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanes.aws.clients import Clients, consumer_config
-from lanes.aws.queues.lean_client import LeanClient
-from lanes.aws.queues.wire import Boto3NeededError, Endpoint
+from lanes.aws.lean_client import LeanClient
+from lanes.aws.wire import Boto3NeededError, Endpoint
 from tests.support.http_server import Server
 
 QUEUE = "https://sqs.eu-central-1.amazonaws.com/123456789012/MAIN.fifo"
-SQS = Session().create_client(
-    "sqs", region_name="eu-central-1", aws_access_key_id="a", aws_secret_access_key="b"
+KEYS = {"aws_access_key_id": "a", "aws_secret_access_key": "b"}
+SQS, DYNAMODB = (
+    Session().create_client(service, region_name="eu-central-1", **KEYS) for service in ("sqs", "dynamodb")
 )
-MODEL = SQS.meta.service_model
 PER_CALL = {"authorization", "x-amz-date", "user-agent", "amz-sdk-invocation-id", "amz-sdk-request"}
 """Headers of a call, which no other call has; the last two are those of botocore's own retries."""
 
@@ -71,6 +71,66 @@ CALLS = {
         }
     ),
 }
+VALUE = st.recursive(
+    st.fixed_dictionaries({"S": TEXT})
+    | st.integers().map(lambda number: {"N": str(number)})
+    | st.booleans().map(lambda flag: {"BOOL": flag}),
+    lambda values: (
+        st.lists(values, max_size=3).map(lambda given: {"L": given})
+        | st.dictionaries(ID, values, max_size=3).map(lambda given: {"M": given})
+    ),
+    max_leaves=3,
+)
+ITEM = st.dictionaries(ID, VALUE, min_size=1, max_size=3)
+CONDITION = {
+    "ConditionExpression": TEXT,
+    "ExpressionAttributeNames": st.dictionaries(ID, TEXT, max_size=2),
+    "ExpressionAttributeValues": ITEM,
+}
+WRITES = {"Update": {"Key": ITEM, "UpdateExpression": TEXT}, "Put": {"Item": ITEM}, "Delete": {"Key": ITEM}}
+TABLE = {"TableName": ID}
+DYNAMODB_CALLS = {
+    "GetItem": st.fixed_dictionaries({**TABLE, "Key": ITEM, "ConsistentRead": st.booleans()}),
+    "BatchGetItem": st.fixed_dictionaries(
+        {
+            "RequestItems": st.dictionaries(
+                ID,
+                st.fixed_dictionaries(
+                    {"Keys": st.lists(ITEM, min_size=1, max_size=2), "ConsistentRead": st.just(True)}
+                ),
+                min_size=1,
+                max_size=1,
+            )
+        }
+    ),
+    **{
+        f"{name}Item": st.fixed_dictionaries({**TABLE, **fields}, optional=CONDITION)
+        for name, fields in WRITES.items()
+    },
+    "TransactWriteItems": st.fixed_dictionaries(
+        {
+            "TransactItems": st.lists(
+                st.one_of(
+                    *(
+                        st.fixed_dictionaries(
+                            {name: st.fixed_dictionaries({**TABLE, **fields}, optional=CONDITION)}
+                        )
+                        for name, fields in WRITES.items()
+                    )
+                ),
+                min_size=1,
+                max_size=2,
+            ),
+            "ClientRequestToken": st.text("abc-_019", min_size=1, max_size=36),
+        }
+    ),
+    "Query": st.fixed_dictionaries(
+        {**TABLE, "KeyConditionExpression": TEXT, "Limit": st.integers(1, 100)},
+        optional={"IndexName": st.just("parked"), "ExclusiveStartKey": ITEM},
+    ),
+}
+SERVICES = {**dict.fromkeys(CALLS, SQS), **dict.fromkeys(DYNAMODB_CALLS, DYNAMODB)}
+"""The client of botocore for each operation."""
 
 
 def parsed(request):
@@ -82,7 +142,9 @@ def parsed(request):
 
 
 @given(
-    call=st.sampled_from(sorted(CALLS)).flatmap(lambda name: st.tuples(st.just(name), CALLS[name])),
+    call=st.sampled_from(sorted(SERVICES)).flatmap(
+        lambda name: st.tuples(st.just(name), (CALLS | DYNAMODB_CALLS)[name])
+    ),
     secret=KEY,
     token=st.none() | KEY,
     moment=MOMENT,
@@ -91,18 +153,22 @@ def test_a_request_is_that_of_botocores_serializer_and_signature(call, secret, t
     """Same line, headers, target, body and signature, whatever the parameters, the credentials and the day."""
     operation, parameters = call
     credentials = SimpleNamespace(access_key="AKID", secret_key=secret, token=token)
+    service = SERVICES[operation].meta.service_model
+    name, address = service.service_name, SERVICES[operation].meta.endpoint_url
 
     line, headers, body = parsed(
-        Endpoint(SQS, lambda: credentials).request(operation, json.dumps(parameters).encode(), now=moment)
+        Endpoint(SQS, lambda: credentials, service=name, address=address).request(
+            operation, json.dumps(parameters).encode(), now=moment
+        )
     )
 
-    theirs = create_serializer(MODEL.resolved_protocol).serialize_to_request(
-        parameters, MODEL.operation_model(operation)
+    theirs = create_serializer(service.resolved_protocol).serialize_to_request(
+        parameters, service.operation_model(operation)
     )
-    assert body == theirs["body"]
-    request = AWSRequest("POST", "https://sqs.eu-central-1.amazonaws.com/", theirs["headers"], theirs["body"])
+    assert json.loads(body) == json.loads(theirs["body"])
+    request = AWSRequest("POST", f"{address}/", theirs["headers"], body)
     request.context["timestamp"] = moment.strftime("%Y%m%dT%H%M%SZ")
-    auth = SigV4Auth(credentials, "sqs", "eu-central-1")
+    auth = SigV4Auth(credentials, name, "eu-central-1")
     auth._modify_request_before_signing(request)
     auth._inject_signature_to_request(
         request, auth.signature(auth.string_to_sign(request, auth.canonical_request(request)), request)
@@ -111,7 +177,10 @@ def test_a_request_is_that_of_botocores_serializer_and_signature(call, secret, t
     assert line == "POST / HTTP/1.1"
     assert expected.items() <= headers.items()
     assert headers.keys() - expected.keys() == {"host", "user-agent", "accept-encoding", "content-length"}
-    assert (headers["host"], headers["content-length"]) == ("sqs.eu-central-1.amazonaws.com", str(len(body)))
+    assert (headers["host"], headers["content-length"]) == (
+        f"{name}.eu-central-1.amazonaws.com",
+        str(len(body)),
+    )
 
 
 MESSAGES = st.lists(
@@ -137,20 +206,32 @@ BATCHES = st.fixed_dictionaries(
         st.just("ReceiveMessage"), st.fixed_dictionaries({}, optional={"Messages": st.none() | MESSAGES})
     )
     | st.tuples(st.sampled_from(["DeleteMessageBatch", "ChangeMessageVisibilityBatch"]), BATCHES)
+    | st.tuples(st.just("GetItem"), st.fixed_dictionaries({}, optional={"Item": ITEM}))
+    | st.tuples(
+        st.just("Query"),
+        st.fixed_dictionaries({"Items": st.lists(ITEM)}, optional={"LastEvaluatedKey": ITEM}),
+    )
 )
 def test_an_answer_is_that_of_botocores_parser(call):
     """But for the metadata of the HTTP response."""
     operation, content = call
     body = json.dumps(content).encode()
     details = {"status_code": 200, "headers": {}, "body": body, "context": {}}
-    shape = MODEL.operation_model(operation).output_shape
-    theirs = create_parser(MODEL.resolved_protocol).parse(details, shape)
+    service = SERVICES[operation].meta.service_model
+    shape = service.operation_model(operation).output_shape
+    theirs = create_parser(service.resolved_protocol).parse(details, shape)
     del theirs["ResponseMetadata"]
 
     assert LeanClient.read(body) == theirs
 
 
-def sent_by_botocore(client):
+CALL = {
+    "sqs": ("receive_message", "ReceiveMessage", {"QueueUrl": QUEUE}),
+    "dynamodb": ("get_item", "GetItem", {"TableName": "t", "Key": {"pk": {"S": "k"}}}),
+}
+
+
+def sent_by_botocore(client, service):
     """Return the request that a client of boto3 would send."""
     caught = []
 
@@ -158,8 +239,9 @@ def sent_by_botocore(client):
         caught.append(request)
         return AWSResponse(request.url, 200, {}, SimpleNamespace(stream=lambda **_: iter([b"{}"])))
 
-    client.meta.events.register_first("before-send.sqs", catch)
-    client.receive_message(QueueUrl=QUEUE)
+    client.meta.events.register_first(f"before-send.{service}", catch)
+    method, _, parameters = CALL[service]
+    getattr(client, method)(**parameters)
     (request,) = caught
     return request
 
@@ -180,20 +262,26 @@ def text(value):
         ("fips-us-east-1", {}, {}),
         ("eu-central-1", {}, {"AWS_ENDPOINT_URL_SQS": "http://127.0.0.1:4566/sqs"}),
         ("eu-central-1", {}, {"AWS_ENDPOINT_URL": "http://127.0.0.1:4566"}),
+        ("eu-central-1", {}, {"AWS_ENDPOINT_URL_DYNAMODB": "http://127.0.0.1:4567"}),
         ("eu-central-1", {}, {"AWS_SESSION_TOKEN": "a token"}),
     ],
 )
-def test_a_request_goes_where_botocore_sends_it(monkeypatch, region, settings, variables):
+@pytest.mark.parametrize("service", ["sqs", "dynamodb"])
+def test_a_request_goes_where_botocore_sends_it(monkeypatch, service, region, settings, variables):
     """Partitions, FIPS and dual-stack endpoints, addresses of your own: host, path, scheme, region and headers."""
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     clients = Clients(region=region, config=Config(**settings))
-    client = clients.sqs()
-    theirs = sent_by_botocore(client)
+    theirs = sent_by_botocore(clients.operations(service), service)
 
-    endpoint = Endpoint.of(clients, client)
+    try:
+        endpoint = Endpoint.of(clients, clients.sqs(), service)
+    except Boto3NeededError:
+        assert service == "dynamodb"
+        assert settings or variables or region.startswith("fips")
+        return
     line, headers, _ = parsed(
-        endpoint.request("ReceiveMessage", text(theirs.body).encode(), now=datetime.now(UTC))
+        endpoint.request(CALL[service][1], text(theirs.body).encode(), now=datetime.now(UTC))
     )
 
     scheme = "http" if endpoint._tls is None else "https"

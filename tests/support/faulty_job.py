@@ -20,7 +20,7 @@ import boto3
 
 from lanes.aws.clients import READ_TIMEOUT_SECONDS
 from lanes.aws.queues.batch_calls import LeanCalls
-from lanes.aws.queues.wire import Connection, Endpoint
+from lanes.aws.wire import Connection, Endpoint
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.message import id_in

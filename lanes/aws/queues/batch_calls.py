@@ -26,7 +26,7 @@ from lanes.aws.clients import READ_TIMEOUT_SECONDS, Clients
 from lanes.aws.errors import aws_errors
 from lanes.aws.queues.bell import SenderBell, sender_bell
 from lanes.aws.queues.sending import SqsSender
-from lanes.aws.queues.wire import OK, Answer, Boto3NeededError, Connection, Endpoint
+from lanes.aws.wire import OK, Answer, Boto3NeededError, Connection, Endpoint
 from lanes.errors import AwsError
 from lanes.fault_codes import may_pass
 from lanes.message import RUN

@@ -59,7 +59,7 @@ class DynamoDBLedger:
         self._client = client
         self._clock = clock
         self._has_unanswered = False
-        client.meta.events.register("needs-retry.dynamodb.BatchWriteItem", self._note_try)
+        self._hears_tries = False
 
     def read(self, lane: str, message_ids: Sequence[str]) -> dict[str, Entry]:
         """Return the entries that exist, by message id."""
@@ -73,6 +73,10 @@ class DynamoDBLedger:
         if len(entries) == 1:
             self.amend(entries)
             return
+        if not self._hears_tries:
+            # Not before: it takes boto3's client, which a function may never need (`LeanClient`).
+            self._client.meta.events.register("needs-retry.dynamodb.BatchWriteItem", self._note_try)
+            self._hears_tries = True
         expires_at = int(self._clock()) + KEPT_SECONDS
         items = [item_of(entry, expires_at=expires_at, place=place) for place, entry in enumerate(entries)]
         self._has_unanswered = False

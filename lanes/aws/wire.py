@@ -1,4 +1,4 @@
-"""Requests of SQS's JSON protocol, signed by Signature Version 4, on kept-alive connections of our own."""
+"""Requests of SQS and DynamoDB in JSON, signed by Signature Version 4, on kept-alive connections of our own."""
 
 from __future__ import annotations
 
@@ -37,10 +37,11 @@ UNUSUAL = re.compile(rb"\r\n(?:connection: *close|transfer-encoding:|content-enc
 END_OF_HEAD = b"\r\n\r\n"
 
 ALGORITHM = "AWS4-HMAC-SHA256"
+CONTENT_TYPE = "application/x-amz-json-1.0"
+TARGETS = {"sqs": "AmazonSQS", "dynamodb": "DynamoDB_20120810"}
 # AWS: SQS answers a JSON request with the error codes of its query protocol if this is set, as SDKs do (API
 # reference, "Making API requests using the AWS JSON protocol").
-CONTENT_TYPE = "application/x-amz-json-1.0"
-SIGNED = "content-type;host;x-amz-date;{token}x-amz-target;x-amzn-query-mode"
+QUERY_MODE = {"sqs": "x-amzn-query-mode:true\n"}
 
 
 class Boto3NeededError(Exception):
@@ -49,12 +50,15 @@ class Boto3NeededError(Exception):
 
 class Endpoint:
     """
-    SQS as one client of boto3 reaches it: address, region and timeouts; `url` is the address of each request.
+    A service as one client of boto3 reaches it: address, region and timeouts; `url` is the address of each request.
 
     Args:
         client: of boto3.
         credentials: returns the current credentials, refreshed by botocore.
         ca_bundle: file of trusted certificates; by default those of botocore.
+        service: `sqs` or `dynamodb`.
+        address: of the service; by default the client's.
+        timeouts: configuration of botocore that has them; by default the client's.
 
     Raises:
         Boto3NeededError: requests go through a proxy or show a client certificate.
@@ -67,8 +71,13 @@ class Endpoint:
         credentials: Callable[[], ReadOnlyCredentials],
         *,
         ca_bundle: str | None = None,
+        service: str = "sqs",
+        address: str | None = None,
+        timeouts: Any = None,
     ) -> None:
-        address = client.meta.endpoint_url
+        address = address or client.meta.endpoint_url
+        self._service, self._target = service, TARGETS[service]
+        self._query_mode = QUERY_MODE.get(service, "")
         config: Any = client.meta.config
         if config.proxies or get_environ_proxies(address):
             raise Boto3NeededError("requests go through a proxy")
@@ -81,15 +90,32 @@ class Endpoint:
         self.url = f"{url.scheme}://{url.netloc}{self._path}"
         self._tls = _tls_context(ca_bundle) if url.scheme == "https" else None
         self._agent: str = config.user_agent
-        self._timeouts = config.connect_timeout, config.read_timeout
+        timeouts = timeouts or config
+        self._timeouts = timeouts.connect_timeout, timeouts.read_timeout
         self._region = client.meta.region_name
         self._credentials = credentials
         self._key: tuple[str, str, bytes] = ("", "", b"")
 
     @classmethod
-    def of(cls, clients: Clients, client: SQSClient) -> Endpoint:
-        """Return the endpoint of a client that these clients created, with their credentials."""
-        return cls(client, clients.credentials(), ca_bundle=clients.ca_bundle())
+    def of(cls, clients: Clients, client: SQSClient, service: str = "sqs") -> Endpoint:
+        """
+        Return the endpoint of a service, as a client of SQS reaches its own that these clients created.
+
+        Raises:
+            Boto3NeededError: as for a new one, or the service has an address of its own.
+            OSError: the certificates can't be read.
+        """
+        address = client.meta.endpoint_url if service == "sqs" else clients.address(service, like=client)
+        if address is None:
+            raise Boto3NeededError(f"an address of {service} is configured")
+        return cls(
+            client,
+            clients.credentials(),
+            ca_bundle=clients.ca_bundle(),
+            service=service,
+            address=address,
+            timeouts=clients.config,
+        )
 
     def connect(self) -> Connection:
         """
@@ -119,7 +145,7 @@ class Endpoint:
         AWS: the steps of its signature are those of IAM/UserGuide/reference_sigv-create-signed-request.
 
         Args:
-            operation: of SQS.
+            operation: of the service.
             body: its parameters as JSON.
             now: in UTC.
 
@@ -127,15 +153,15 @@ class Endpoint:
             BotoCoreError: there are no credentials.
         """
         credentials = self._credentials()
-        target, time = f"AmazonSQS.{operation}", now.strftime("%Y%m%dT%H%M%SZ")
-        scope = f"{time[:8]}/{self._region}/sqs/aws4_request"
+        target, time = f"{self._target}.{operation}", now.strftime("%Y%m%dT%H%M%SZ")
+        scope = f"{time[:8]}/{self._region}/{self._service}/aws4_request"
         token = f"x-amz-security-token:{credentials.token}\n" if credentials.token else ""
-        signed = SIGNED.format(token="x-amz-security-token;" if token else "")
         # In the order of the alphabet, as they are signed.
         headers = (
             f"content-type:{CONTENT_TYPE}\nhost:{self._host}\nx-amz-date:{time}\n{token}"
-            f"x-amz-target:{target}\nx-amzn-query-mode:true\n"
+            f"x-amz-target:{target}\n{self._query_mode}"
         )
+        signed = ";".join(line.partition(":")[0] for line in headers.splitlines())
         canonical = f"POST\n{self._path}\n\n{headers}\n{signed}\n{hashlib.sha256(body).hexdigest()}"
         digest = hashlib.sha256(canonical.encode()).hexdigest()
         key = self._signing_key(credentials.secret_key or "", time[:8])
@@ -152,7 +178,7 @@ class Endpoint:
         # AWS: the key depends on secret, day, region and service (IAM user guide), so one serves a whole day.
         if (known_secret, known_day) != (secret, day):
             key = f"AWS4{secret}".encode()
-            for part in (day, self._region, "sqs", "aws4_request"):
+            for part in (day, self._region, self._service, "aws4_request"):
                 key = hmac.digest(key, part.encode(), "sha256")
             self._key = (secret, day, key)
         return key
