@@ -33,20 +33,14 @@ from .function.lambda_function import (
     refuse_unknown,
     service_of,
 )
-from .parameter import deployment_document
+from .parameter import deployment_document, fit_environment
 from .queues.bell import Bell
 from .queues.lane_queue import LaneQueue
 from .queues.lane_queues import LaneQueues
-from .rights import FixedRole
+from .rights import FixedRole, allow
 from .schedules import Schedules
 from .tables.ledger import Ledger
 from .tables.outbox import OutboxTable
-
-# AWS: all environment variables of a function together take at most 4 KB (Lambda Developer Guide, quotas).
-ENVIRONMENT_LIMIT_BYTES = 4096
-
-# AWS: a queue name has at most 80 characters, and its URL 60 more; that is the size of a deployed reference.
-REFERENCE_BYTES = 140
 
 # Apart from the consumer's own metrics, which have the lane as a dimension.
 LOG_NAMESPACE = f"{METRICS_NAMESPACE}/Log"
@@ -123,23 +117,19 @@ class PriorityConsumer(Construct):
             outbox=outbox,
             scheduler=None if schedules is None else schedules.scheduler,
         )
+        own = {
+            **own_variables(self, document, function_props),
+            deployment.HANDLER_VARIABLE: function_props.get("handler", HANDLER),
+        }
+        variables, parameter = fit_environment(
+            self, _merged(own, environment or {}), table=ledger.table.table_name
+        )
         self.function, self.live, self.log_group, self._grantee = add_function(
             self,
             "Function",
             description="Handles the messages of all priority lanes, the most urgent first",
             code=code,
-            environment=_merged(
-                {
-                    **own_variables(self, document, function_props),
-                    deployment.HANDLER_VARIABLE: function_props.get("handler", HANDLER),
-                },
-                environment or {},
-                references=2 * len(queues.lanes)
-                + 1
-                + (outbox is not None)
-                + (queues.bell is not None)
-                + (3 + (queues.encryption_key is not None)) * (schedules is not None),
-            ),
+            environment=variables,
             timeout=settings.function_timeout,
             memory_mb=settings.memory_mb,
             removal_policy=removal_policy,
@@ -148,6 +138,8 @@ class PriorityConsumer(Construct):
             reserved_concurrency=settings.reserved_concurrency,
             props={**function_props, "handler": ENTRY_POINT},
         )
+        if parameter is not None:
+            allow(self._grantee, ["ssm:GetParameter"], [parameter.parameter_arn])
         ledger.grant_keep(self._grantee)
         for queue in queues.lanes:
             self._grant_lane(queue)
@@ -266,21 +258,11 @@ class PriorityConsumer(Construct):
         )
 
 
-def _merged(own: Mapping[str, str], extra: Mapping[str, str], *, references: int) -> dict[str, str]:
-    environment = {**own, **extra}
+def _merged(own: Mapping[str, str], extra: Mapping[str, str]) -> dict[str, str]:
     problems = [
         f"environment sets {name}, which PriorityConsumer sets itself; use another name, or the prop for it"
         for name in sorted(own.keys() & extra.keys())
     ]
-    size = (
-        sum(len(text.encode()) for item in environment.items() for text in item)
-        + references * REFERENCE_BYTES
-    )
-    if size > ENVIRONMENT_LIMIT_BYTES:
-        problems.append(
-            f"the function's environment can take {size} bytes and Lambda allows {ENVIRONMENT_LIMIT_BYTES}; "
-            "use fewer lanes, or keep your own settings in a parameter"
-        )
     if problems:
         raise ConfigurationError(problems)
-    return environment
+    return {**own, **extra}

@@ -36,10 +36,10 @@ from .function.lambda_function import (
     refuse_unknown,
     service_of,
 )
-from .parameter import deployment_document
+from .parameter import deployment_document, fit_environment
 from .queues.lane_queue import add_failure_queue
 from .queues.lane_queues import LaneQueues
-from .rights import FixedRole
+from .rights import FixedRole, allow
 from .tables.ledger import Ledger
 from .tables.outbox import OutboxTable
 
@@ -126,12 +126,15 @@ class Outbox(Construct):
             self, "Failures", removal_policy, encryption_key=queues.encryption_key
         )
         document = deployment_document(queues=queues, ledger=ledger, outbox=self.table)
+        variables, parameter = fit_environment(
+            self, own_variables(self, document, function_props), table=ledger.table.table_name
+        )
         self.function, self.live, self.log_group, self._grantee = add_function(
             self,
             "Relay",
             description="Sends the entries of the outbox to their lanes, the most urgent first",
             code=code or relay_code(),
-            environment=own_variables(self, document, function_props),
+            environment=variables,
             timeout=RELAY_TIMEOUT,
             memory_mb=RELAY_MEMORY_MB,
             removal_policy=removal_policy,
@@ -139,6 +142,8 @@ class Outbox(Construct):
             without_dead_letter_queue="Only its schedule invokes it asynchronously, and does so again a minute later",
             props={"handler": RELAY, **function_props},
         )
+        if parameter is not None:
+            allow(self._grantee, ["ssm:GetParameter"], [parameter.parameter_arn])
         self.table.grant_relay(self._grantee)
         queues.grant_send(self._grantee)
         for lane in queues.lanes:

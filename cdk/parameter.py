@@ -5,6 +5,11 @@ Its value is the deployment document: the configuration, the queue URLs and the 
 gets the same document.
 """
 
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+
 from aws_cdk import Stack, Token
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_ssm as ssm
@@ -18,6 +23,14 @@ from .queues.lane_queues import LaneQueues
 from .schedules import Schedules
 from .tables.ledger import Ledger
 from .tables.outbox import OutboxTable
+
+# AWS: all environment variables of a function together take at most 4 KB (Lambda Developer Guide, quotas), and an
+# advanced parameter 8 KB (Systems Manager User Guide, "Managing parameter tiers").
+ENVIRONMENT_LIMIT_BYTES = 4096
+PARAMETER_LIMIT_BYTES = 8192
+# AWS: a queue name has at most 80 characters, and its URL 60 more; that is the size of a deployed reference.
+REFERENCE_BYTES = 140
+TOKEN = re.compile(r"\$\{Token\[[^\]]+\]\}")
 
 
 def deployment_document(
@@ -57,6 +70,68 @@ def deployment_document(
     ).to_json()
 
 
+def fit_environment(
+    scope: Construct, variables: Mapping[str, str], *, table: str
+) -> tuple[dict[str, str], ssm.StringParameter | None]:
+    """
+    Move the deployment document into a parameter if a function's variables would take more than Lambda allows.
+
+    Args:
+        scope: The construct with the function.
+        variables: All variables of the function.
+        table: The name of the ledger's table.
+
+    Returns:
+        The variables, and the parameter that the function has to read, or None.
+
+    Raises:
+        ConfigurationError: They are too large all the same, or the document is for a parameter.
+
+    """
+    if sum(size_of(name) + size_of(value) for name, value in variables.items()) <= ENVIRONMENT_LIMIT_BYTES:
+        return dict(variables), None
+    document = variables[deployment.VARIABLE]
+    _refuse_large(document)
+    # Another document is another parameter: versions of the function that still run keep theirs until the end.
+    stack = Stack.of(scope)
+    content = json.dumps([scope.node.path, stack.resolve(document)])
+    digest = hashlib.sha256(content.encode()).hexdigest()[:8]
+    parameter = ssm.StringParameter(
+        scope,
+        f"Deployment{digest}",
+        parameter_name=f"/lanes/{stack.stack_name}/{digest}",
+        # The name of a nested stack has no fixed beginning.
+        simple_name=False,
+        description=f"Settings, queues and table of the lanes, for {scope.node.path}",
+        string_value=document,
+        tier=ssm.ParameterTier.INTELLIGENT_TIERING,
+    )
+    pointer = deployment.pointer(parameter.parameter_name, table=table)
+    fitted = {**variables, deployment.VARIABLE: pointer}
+    size = sum(size_of(name) + size_of(value) for name, value in fitted.items())
+    if size > ENVIRONMENT_LIMIT_BYTES:
+        problem = (
+            f"the function's environment can take {size} bytes and Lambda allows {ENVIRONMENT_LIMIT_BYTES}; keep your "
+            "own settings in a parameter"
+        )
+        raise ConfigurationError([problem])
+    return fitted, parameter
+
+
+def size_of(text: str) -> int:
+    """Give the most bytes that a text can take once its references are replaced."""
+    return len(TOKEN.sub(REFERENCE_BYTES * "x", text).encode())
+
+
+def _refuse_large(document: str) -> None:
+    if (size := size_of(document)) > PARAMETER_LIMIT_BYTES:
+        problem = (
+            f"the lanes' document can take {size} bytes, and a parameter holds {PARAMETER_LIMIT_BYTES}; use fewer "
+            "lanes, of which some twenty fit"
+        )
+        raise ConfigurationError([problem])
+
+
 class LanesParameter(Construct):
     """
     An SSM parameter with the deployment document.
@@ -78,7 +153,7 @@ class LanesParameter(Construct):
             which has a name only once it is deployed.
 
     Raises:
-        ConfigurationError: The stack has no name and ``parameter_name`` is missing.
+        ConfigurationError: The stack has no name and ``parameter_name`` is missing, or there are too many lanes.
 
     Attributes:
         parameter: The parameter.
@@ -104,17 +179,21 @@ class LanesParameter(Construct):
                 f"{self.node.path}, for example '/lanes/Orders', which Producer.from_stack('Orders') finds"
             )
             raise ConfigurationError([problem])
+        document = deployment_document(
+            queues=queues,
+            ledger=ledger,
+            outbox=outbox,
+            scheduler=None if schedules is None else schedules.scheduler,
+        )
+        _refuse_large(document)
         self.parameter = ssm.StringParameter(
             self,
             "Parameter",
             parameter_name=parameter_name or f"/lanes/{stack.stack_name}",
             description=f"Settings, queues and table of the lanes of {stack.stack_name}",
-            string_value=deployment_document(
-                queues=queues,
-                ledger=ledger,
-                outbox=outbox,
-                scheduler=None if schedules is None else schedules.scheduler,
-            ),
+            string_value=document,
+            # AWS: the standard tier holds 4 KB and is free; a larger value makes this one advanced.
+            tier=ssm.ParameterTier.INTELLIGENT_TIERING,
         )
 
     def grant_read(self, grantee: iam.IGrantable) -> iam.Grant:

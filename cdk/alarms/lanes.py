@@ -1,7 +1,8 @@
 """The alarm rules of a set of lanes and of its consumer."""
 
+import dataclasses
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -24,6 +25,9 @@ MAX_PERIODS = timedelta(days=1) // PERIOD
 
 LONGEST_BETWEEN_TRIES = timedelta(hours=3)
 """More than two tries of a message that blocks its group are ever apart, unless higher lanes keep it waiting."""
+
+# AWS: an alarm on an expression takes ten metrics (CloudWatch User Guide, "CloudWatch service quotas").
+LANES_TOGETHER = 10
 
 CALL_ERRORS = 10
 """Failed calls of the consumer in a period that are more than a transient error."""
@@ -61,12 +65,10 @@ def alarm_rules(
         yield from _lane_rules(queue, age=age, highest=queue.lane == config.lanes[0])
         if config.lanes_above(queue.lane):
             yield _starved(queue, consumer)
-    yield _call_errors(config, consumer)
-    yield _unknown_kinds(config, consumer)
-    if config.consumer.on_exhausted:
-        yield _blocked(config, consumer)
-    yield _unrecorded_ends(config, consumer)
-    yield _resource_away(config, consumer)
+    for number, start in enumerate(range(0, len(config.lanes), LANES_TOGETHER), start=1):
+        lanes = config.lanes[start : start + LANES_TOGETHER]
+        for rule in _rules_together(config, lanes, consumer):
+            yield rule if number == 1 else dataclasses.replace(rule, name=f"{rule.name}{number}")
     yield AlarmRule(
         name="Errors",
         severity=Severity.WARNING,
@@ -91,6 +93,18 @@ def alarm_rules(
         first_step="`lanes status` shows the lane with the most yields; the table records its parked messages.",
     )
     yield _throttles(config, consumer) if queues.bell is None else _heartbeat(config, consumer)
+
+
+def _rules_together(
+    config: LanesConfig, lanes: Sequence[Lane], consumer: PriorityConsumer
+) -> Iterator[AlarmRule]:
+    """Give the rules of figures that several lanes have together."""
+    yield _call_errors(lanes, consumer)
+    yield _unknown_kinds(config, lanes, consumer)
+    if config.consumer.on_exhausted:
+        yield _blocked(lanes, consumer)
+    yield _unrecorded_ends(lanes, consumer)
+    yield _resource_away(lanes, consumer)
 
 
 def _lane_rules(queue: LaneQueue, *, age: timedelta, highest: bool) -> Iterator[AlarmRule]:
@@ -176,23 +190,23 @@ def _waiting_without_work(queue: LaneQueue, consumer: PriorityConsumer) -> cloud
     )
 
 
-def _in_all_lanes(
-    config: LanesConfig, consumer: PriorityConsumer, metric: Metric, *, label: str
+def _together(
+    lanes: Sequence[Lane], consumer: PriorityConsumer, metric: Metric, *, label: str
 ) -> cloudwatch.MathExpression:
-    lanes = {f"lane{position}": lane.name for position, lane in enumerate(config.lanes)}
+    names = {f"lane{position}": lane.name for position, lane in enumerate(lanes)}
     return cloudwatch.MathExpression(
-        expression=" + ".join(f"FILL({key}, 0)" for key in lanes),
+        expression=" + ".join(f"FILL({key}, 0)" for key in names),
         label=label,
         period=alarm_period(),
-        using_metrics={key: consumer.metric(metric, name, period=PERIOD) for key, name in lanes.items()},
+        using_metrics={key: consumer.metric(metric, name, period=PERIOD) for key, name in names.items()},
     )
 
 
-def _call_errors(config: LanesConfig, consumer: PriorityConsumer) -> AlarmRule:
+def _call_errors(lanes: Sequence[Lane], consumer: PriorityConsumer) -> AlarmRule:
     return AlarmRule(
         name="CallErrors",
         severity=Severity.CRITICAL,
-        metric=_in_all_lanes(config, consumer, Metric.AWS_ERRORS, label="Failed calls of the consumer"),
+        metric=_together(lanes, consumer, Metric.AWS_ERRORS, label="Failed calls of the consumer"),
         threshold=CALL_ERRORS,
         periods=2,
         spare=1,
@@ -202,12 +216,12 @@ def _call_errors(config: LanesConfig, consumer: PriorityConsumer) -> AlarmRule:
     )
 
 
-def _unknown_kinds(config: LanesConfig, consumer: PriorityConsumer) -> AlarmRule:
+def _unknown_kinds(config: LanesConfig, lanes: Sequence[Lane], consumer: PriorityConsumer) -> AlarmRule:
     wait = format_duration(config.consumer.unknown_kind_for)
     return AlarmRule(
         name="UnknownKinds",
         severity=Severity.WARNING,
-        metric=_in_all_lanes(config, consumer, Metric.UNKNOWN_KINDS, label="Messages without a handler"),
+        metric=_together(lanes, consumer, Metric.UNKNOWN_KINDS, label="Messages without a handler"),
         threshold=1,
         spare=1,
         description=f"Messages wait for a handler of their kind, and are dead-lettered after {wait}.",
@@ -216,11 +230,11 @@ def _unknown_kinds(config: LanesConfig, consumer: PriorityConsumer) -> AlarmRule
     )
 
 
-def _unrecorded_ends(config: LanesConfig, consumer: PriorityConsumer) -> AlarmRule:
+def _unrecorded_ends(lanes: Sequence[Lane], consumer: PriorityConsumer) -> AlarmRule:
     return AlarmRule(
         name="UnrecordedEnds",
         severity=Severity.WARNING,
-        metric=_in_all_lanes(config, consumer, Metric.UNRECORDED_ENDS, label="Ends of runs not recorded"),
+        metric=_together(lanes, consumer, Metric.UNRECORDED_ENDS, label="Ends of runs not recorded"),
         threshold=1,
         spare=1,
         description="Finished members of a run stay in their lanes, since their ends can't be written to the table.",
@@ -229,11 +243,11 @@ def _unrecorded_ends(config: LanesConfig, consumer: PriorityConsumer) -> AlarmRu
     )
 
 
-def _blocked(config: LanesConfig, consumer: PriorityConsumer) -> AlarmRule:
+def _blocked(lanes: Sequence[Lane], consumer: PriorityConsumer) -> AlarmRule:
     return AlarmRule(
         name="Blocked",
         severity=Severity.WARNING,
-        metric=_in_all_lanes(config, consumer, Metric.BLOCKED, label="Failed tries of blocking messages"),
+        metric=_together(lanes, consumer, Metric.BLOCKED, label="Failed tries of blocking messages"),
         threshold=1,
         # Tries become rarer with the days, so that receives last.
         spare=LONGEST_BETWEEN_TRIES // PERIOD,
@@ -243,11 +257,11 @@ def _blocked(config: LanesConfig, consumer: PriorityConsumer) -> AlarmRule:
     )
 
 
-def _resource_away(config: LanesConfig, consumer: PriorityConsumer) -> AlarmRule:
+def _resource_away(lanes: Sequence[Lane], consumer: PriorityConsumer) -> AlarmRule:
     return AlarmRule(
         name="ResourceAway",
         severity=Severity.WARNING,
-        metric=_in_all_lanes(config, consumer, Metric.UNAVAILABLE, label="Messages without their resource"),
+        metric=_together(lanes, consumer, Metric.UNAVAILABLE, label="Messages without their resource"),
         # One slot alone tries at least five times in a period.
         threshold=4,
         periods=2,

@@ -2,19 +2,44 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
+from lanes.aws.clients import Clients, consumer_config
 from lanes.aws.errors import aws_errors
-from lanes.config.deployment import Deployment
+from lanes.config.deployment import VARIABLE, Deployment, pointed
 from lanes.errors import AwsError, ConfigurationError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from mypy_boto3_ssm import SSMClient
 
 
 def parameter_name(stack_name: str) -> str:
     """Return the name of the parameter with the lanes of a stack."""
     return f"/lanes/{stack_name}"
+
+
+def deployment_from_env(environ: Mapping[str, str] | None = None) -> Deployment:
+    """
+    Read the deployment of a function from its variable, or from the parameter that the variable names.
+
+    Args:
+        environ: the variables; by default those of the process.
+
+    Raises:
+        ConfigurationError: the variable is missing or invalid, or what it names is.
+        AwsError: the parameter can't be read.
+    """
+    environ = os.environ if environ is None else environ
+    found = pointed(environ.get(VARIABLE))
+    if found is None:
+        return Deployment.from_env(environ)
+    name = found["parameter"]
+    with aws_errors("GetParameter"):
+        answer = Clients(config=consumer_config()).ssm().get_parameter(Name=name)
+    return Deployment.from_json(answer["Parameter"].get("Value", ""), source=f"parameter {name}")
 
 
 def read_deployment(ssm: SSMClient, stack_name: str) -> Deployment:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, cast
 
 from lanes.aws.clients import Clients, consumer_config, receiver_config
 from lanes.aws.lean_client import LeanClient
+from lanes.aws.parameters import deployment_from_env
 from lanes.aws.queues.bell import BellQueue
 from lanes.aws.queues.lane_queue import LaneQueueCalls
 from lanes.aws.table.ledger import DynamoDBLedger
 from lanes.aws.table.overrides import DynamoDBOverrides
 from lanes.aws.table.slots import DynamoDBPauses, DynamoDBSlots
 from lanes.aws.telemetry.powertools import PowertoolsTelemetry
-from lanes.config.deployment import Deployment
 from lanes.consumer.runtime import Runtime
 from lanes.errors import ConfigurationError
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_sqs import SQSClient
 
+    from lanes.config.deployment import Deployment
     from lanes.runs import RunTable
 
 CONCURRENCY_VARIABLE = "AWS_LAMBDA_MAX_CONCURRENCY"
@@ -36,11 +37,12 @@ def runtime_from_env(environ: Mapping[str, str] | None = None) -> Runtime:
 
     Raises:
         ConfigurationError: `LANES_DEPLOYMENT` is missing or wrong, or Lambda runs several invocations here at once.
+        AwsError: the parameter that it names can't be read.
 
     """
     environ = os.environ if environ is None else environ
     _refuse_shared_environment(environ)
-    deployment = Deployment.from_env(environ)
+    deployment = deployment_from_env(environ)
     clients = Clients(config=consumer_config())
     sqs, table = clients.sqs(), deployment.table
     # boto3's client of DynamoDB would be a twelfth of a cold start.

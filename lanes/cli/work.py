@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lanes.aws.parameters import deployment_from_env
 from lanes.aws.telemetry.powertools import PowertoolsTelemetry
 from lanes.cli.arguments import duration
 from lanes.cli.printing import say
 from lanes.cli.target import target_of
 from lanes.cli.usage import ExitCode, usage
 from lanes.config import EngineName, LanesConfig
-from lanes.config.deployment import VARIABLE, Deployment
+from lanes.config.deployment import VARIABLE
 from lanes.errors import ConfigurationError
 from lanes.work.loading import SOURCE, split_name
 from lanes.work.process import RunningSlot, collect_orphans
@@ -24,6 +25,7 @@ from lanes.work.supervisor import Supervisor
 
 if TYPE_CHECKING:
     from lanes.cli.target import Target
+    from lanes.config.deployment import Deployment
 
 STDERR = 2
 STOPPING = b"stopping: each slot finishes its record; another Ctrl-C or SIGTERM kills the slots\n"
@@ -107,7 +109,7 @@ def _deployment(context: typer.Context, target: Target) -> Deployment:
     if is_typed or not os.environ.get(VARIABLE):
         found, origin = target.deployment(), f"stack {target.stack_name}"
     else:
-        found, origin = Deployment.from_env(), VARIABLE
+        found, origin = deployment_from_env(), VARIABLE
     if found.config.consumer.engine is not EngineName.PULL:
         problem = (
             'the lanes have engine = "mappings": their mappings start a function, and a process beside it would use '

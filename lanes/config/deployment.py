@@ -29,6 +29,22 @@ VARIABLE = "LANES_DEPLOYMENT"
 HANDLER_VARIABLE = "LANES_HANDLER"
 """Names the module and function of a consumer's code, as in `handler.lambda_handler`."""
 SOURCE = "deployment of lanes"
+POINTED = ("parameter", "table")
+
+
+def pointer(parameter: str, *, table: str) -> str:
+    """Write the variable of a function whose document is in a parameter, since it is too large for a variable."""
+    return json.dumps({"version": VERSION, "parameter": parameter, "table": table}, separators=(",", ":"))
+
+
+def pointed(text: str | None) -> Mapping[str, str] | None:
+    """Return the `parameter` and `table` that `pointer` wrote; None for a document, or for anything else."""
+    try:
+        found = json.loads(text or "")
+    except (ValueError, RecursionError):
+        return None
+    is_pointer = isinstance(found, dict) and all(isinstance(found.get(key), str) for key in POINTED)
+    return found if is_pointer else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

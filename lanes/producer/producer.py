@@ -11,7 +11,6 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from lanes.config.deployment import Deployment
 from lanes.errors import ConfigurationError, MessageError, MessageTooLargeError, RunError
 from lanes.message import (
     CLAIMED_AT,
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
 
     import boto3
 
+    from lanes.config.deployment import Deployment
     from lanes.producer.later import Later
     from lanes.producer.run import Run
     from lanes.runs import RunTable
@@ -130,7 +130,9 @@ class Producer:
         Raises:
             ConfigurationError: the variable is missing or invalid.
         """
-        return cls.from_deployment(Deployment.from_env(), rules=rules, source=source)
+        from lanes.aws.parameters import deployment_from_env
+
+        return cls.from_deployment(deployment_from_env(), rules=rules, source=source)
 
     @classmethod
     def from_deployment(

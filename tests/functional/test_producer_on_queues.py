@@ -11,8 +11,11 @@ from moto import mock_aws
 from lanes import Message, PartialSendError, Producer
 from lanes.aws.clients import Clients, consumer_config
 from lanes.aws.errors import aws_errors
-from lanes.aws.parameters import read_deployment
+from lanes.aws.parameters import deployment_from_env, read_deployment
 from lanes.aws.queues.sending import SqsSender
+from lanes.aws.runtime import runtime_from_env
+from lanes.aws.stack.mappings import table_of
+from lanes.config.deployment import pointer
 from lanes.consumer.records import RawRecord
 from lanes.errors import AwsError, ConfigurationError
 from lanes.mapping.event import polled_record
@@ -69,6 +72,19 @@ def test_a_stack_that_is_not_there_is_explained():
     """A mistyped stack, another account or region: the parameter's name says where we looked."""
     with pytest.raises(ConfigurationError, match="/lanes/other"):
         Producer.from_stack("other")
+
+
+def test_many_lanes_are_read_from_the_parameter_that_the_variable_names(deployment, monkeypatch):
+    """A function's variables hold nine lanes; whoever looks at it from outside finds its table there."""
+    text = pointer(f"/lanes/{STACK}", table=deployment.table)
+    monkeypatch.setenv("LANES_DEPLOYMENT", text)
+
+    assert deployment_from_env() == deployment
+    assert Producer.from_env().send("k", {}, priority=100).lane == "HIGH"
+    assert runtime_from_env({"LANES_DEPLOYMENT": text}).deployment == deployment
+    assert table_of({"LANES_DEPLOYMENT": text}) == deployment.table
+    with pytest.raises(AwsError, match="GetParameter"):
+        deployment_from_env({"LANES_DEPLOYMENT": pointer("gone", table="t")})
 
 
 def test_a_parameter_that_can_not_be_read_is_an_aws_error():

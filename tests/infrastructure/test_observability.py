@@ -564,3 +564,20 @@ def test_alarms_are_found_by_name():
         *("ResourceAway", "UnrecordedEnds"),
     }
     assert all(isinstance(alarm, cloudwatch.Alarm) for alarm in found.values())
+
+
+def test_an_alarm_of_all_lanes_watches_ten_at_most():
+    """AWS takes ten metrics in an expression of an alarm; the others have an alarm with a number."""
+    config, alarms = lanes_config(21), {}
+    foreign_stack(
+        config,
+        then=lambda stack, queues, consumer: alarms.update(
+            Observability(stack, "Observability", queues=queues, consumer=consumer).alarms
+        ),
+    )
+
+    assert {name for name in alarms if name.startswith("CallErrors")} == {
+        "CallErrors",
+        "CallErrors2",
+        "CallErrors3",
+    }

@@ -9,7 +9,7 @@ from aws_cdk.assertions import Annotations, Match, Template
 
 from cdk import Ledger, PriorityConsumer
 from lanes.config import LanesConfig
-from lanes.config.deployment import Deployment
+from lanes.config.deployment import Deployment, pointed
 from lanes.errors import ConfigurationError
 from lanes.metrics import Metric
 from tests.support.infrastructure import (
@@ -218,12 +218,37 @@ def test_an_environment_over_lambdas_limit_is_refused():
         )
 
 
-def test_nine_lanes_fit_and_a_tenth_is_refused():
-    """As the page says."""
-    foreign_stack(lanes_config(9))
+def test_nine_lanes_fit_a_variable_and_twenty_a_parameter_that_the_function_may_read():
+    """As the page says; the variable then names the parameter, and the table for who looks at the function alone."""
+    nine, twenty = (foreign_template(lanes_config(number)) for number in (9, 20))
+    ((name, parameter),) = resources(twenty, "AWS::SSM::Parameter").items()
+    found = pointed(render(only_function(twenty)[1]["Environment"]["Variables"]["LANES_DEPLOYMENT"]))
+    document = Deployment.from_json(render(parameter["Value"]))
 
-    with pytest.raises(ConfigurationError, match="use fewer lanes"):
-        foreign_stack(lanes_config(10))
+    assert not resources(nine, "AWS::SSM::Parameter")
+    assert found["parameter"] == f"<{name}>"
+    assert found["table"] == document.table
+    assert (len(document.queues), parameter["Tier"]) == (20, "Intelligent-Tiering")
+    assert "ssm:GetParameter" in {action for action, _ in allowed(twenty, "ConsumerRole")}
+
+
+def test_versions_that_still_run_keep_their_lanes():
+    """Another document is another parameter, and CloudFormation removes the former one last."""
+    names = {
+        name
+        for number in (20, 21)
+        for name in resources(foreign_template(lanes_config(number)), "AWS::SSM::Parameter")
+    }
+
+    assert len(names) == 2
+
+
+def test_more_lanes_than_a_parameter_holds_are_refused():
+    """AWS would refuse them in the middle of the deployment."""
+    with pytest.raises(
+        ConfigurationError, match=r"a parameter holds 8192; use fewer lanes, of which some twenty"
+    ):
+        foreign_stack(lanes_config(26))
 
 
 def test_a_metric_of_the_consumer_has_the_dimensions_that_it_reports():

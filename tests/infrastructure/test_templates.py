@@ -1,4 +1,4 @@
-"""The templates that people deploy pass cfn-lint and cdk-nag: default, pull, outbox, five lanes, bulk, a bank's."""
+"""The templates that people deploy pass cfn-lint and cdk-nag: default, pull, outbox, many lanes, bulk, a bank's."""
 
 import functools
 import json
@@ -28,7 +28,7 @@ WITHOUT_KEY = {
     "AWS::Lambda::EventSourceMapping": "a key would encrypt its filter, which has no data",
     "AWS::EMRServerless::Application": "its own copy of the logs is switched off",
 }
-FIVE = {"on_exhausted": {"payment.*": "block"}, "reserved_concurrency": 10, "idempotency": True}
+TWENTY = {"on_exhausted": {"payment.*": "block"}, "reserved_concurrency": 10, "idempotency": True}
 
 
 def configured(config):
@@ -98,7 +98,7 @@ APPS = {
         LanesConfig.from_dict({"consumer": {"engine": "pull"}, "schedules": [NIGHTLY]})
     ),
     "outbox": lambda: configured(LanesConfig.from_dict({"outbox": {"enabled": True}})),
-    "five lanes": lambda: configured(lanes_config(5, **FIVE)),
+    "twenty lanes": lambda: configured(lanes_config(20, **TWENTY)),
     "bulk": with_bulk,
     "bank": bank,
     "bank with a fixed role": lambda: bank(mutable=False),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
-from lanes.config.deployment import Deployment
+from lanes.config.deployment import VARIABLE, Deployment, pointed
 from lanes.errors import AwsError, ConfigurationError
 from lanes.operate.lanes.mappings import LaneMapping
 
@@ -101,6 +101,8 @@ class MappingCalls:
 
 def table_of(variables: dict[str, str]) -> str | None:
     """Return the table of the deployment that a function serves; None if it serves none."""
+    if (found := pointed(variables.get(VARIABLE))) is not None:
+        return found["table"]
     try:
         return Deployment.from_env(variables).table
     except ConfigurationError:

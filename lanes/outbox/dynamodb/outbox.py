@@ -6,8 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Unpack
 
 from lanes.aws.clients import Clients
-from lanes.aws.parameters import read_deployment
-from lanes.config.deployment import Deployment
+from lanes.aws.parameters import deployment_from_env, read_deployment
 from lanes.errors import ConfigurationError
 from lanes.outbox.dynamodb.transaction import OutboxTransaction, actions_of
 from lanes.outbox.outbox import Outbox
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
     from lanes.config import LanesConfig
+    from lanes.config.deployment import Deployment
     from lanes.outbox.entry import Positions, UniqueOptions
     from lanes.priority import PriorityRules
 
@@ -95,7 +95,7 @@ class DynamoOutbox(Outbox):
         Raises:
             ConfigurationError: the variable is missing or invalid, or the stack has no outbox.
         """
-        deployment = Deployment.from_env()
+        deployment = deployment_from_env()
         return cls.from_deployment(deployment, client=Clients().dynamodb(), rules=rules, source=source)
 
     @classmethod

@@ -10,10 +10,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.clients import Clients, relay_config
+from lanes.aws.parameters import deployment_from_env
 from lanes.aws.queues.lane_queue import LaneQueueCalls
 from lanes.aws.queues.sending import SqsSender
 from lanes.aws.telemetry.outbox import PowertoolsRelayTelemetry
-from lanes.config.deployment import Deployment
 from lanes.errors import ConfigurationError
 from lanes.outbox.dynamodb.store import DynamoDBOutboxStore
 from lanes.outbox.entry import EntryState
@@ -22,6 +22,8 @@ from lanes.producer import Pacing, Producer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from lanes.config.deployment import Deployment
 
 
 # A call in progress ends within five seconds (`relay_config`); the rest is for marks.
@@ -71,7 +73,7 @@ def relay_from_env(
         ConfigurationError: `LANES_DEPLOYMENT` is missing or invalid, or the stack has no outbox.
     """
     environ = os.environ if environ is None else environ
-    deployment = Deployment.from_env(environ)
+    deployment = deployment_from_env(environ)
     if deployment.outbox is None:
         raise ConfigurationError(["the stack has no outbox"], source="outbox relay")
     clients = Clients()
