@@ -26,6 +26,13 @@ LIBRARY_RANGES = (
 """The versions that the library works with; your requirements may ask for another one within them."""
 READER = "msgspec==0.22.0"
 """Reads the data of handlers that name its type; the only package with native code."""
+HASHES = {
+    "aws-lambda-powertools==3.37.0": "92df3f790851a30cfb5ed45ff8e11f2de9b74e60aed0169d2a6b6da2362b45fb",
+    "jmespath==1.1.0": "a5663118de4908c91729bea0acadca56526eb2698e83de10cd116ae0f4e97c64",
+    "typing-extensions==4.16.0": "481caa481374e813c1b176ada14e97f1f67a4539ce9cfeb3f350d78d6370c2e8",
+    "msgspec==0.22.0": "f039ef5207b847f075a0a43020ee6140cd47505f890e47e157f2deb485c2dc96",
+}
+"""SHA-256 of the wheels of these, as in requirements.txt: another file of an index is refused."""
 
 PYTHON = "3.14"
 MACHINE = "aarch64"
@@ -77,9 +84,10 @@ def install_packages(target: Path, *, requirements_file: Path | None = None) -> 
     here = [one for one in LIBRARY_REQUIREMENTS if _is_here(one)]
     wanted = [one for one in LIBRARY_REQUIREMENTS if one not in here]
     if requirements_file is not None and requirements_file.is_file():
-        wanted = [_range_of(one) for one in wanted] + ["--requirement", str(requirements_file)]
-    if wanted:
-        _fetch(wanted, target, folder=target if requirements_file is None else requirements_file.parent)
+        ranges = [_range_of(one) for one in wanted]
+        _fetch([*ranges, "--requirement", str(requirements_file)], target, folder=requirements_file.parent)
+    elif wanted:
+        _fetch_pinned(wanted, target)
     installed = {_key(one.name) for one in metadata.distributions(path=[str(target)])}
     for requirement in here:
         if _key(requirement.partition("==")[0]) not in installed:
@@ -107,7 +115,7 @@ def install_reader(target: Path) -> None:
         caches.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=caches) as scratch:
             fetched = Path(scratch, "fetched")
-            _fetch([READER], fetched, folder=caches)
+            _fetch_pinned([READER], fetched)
             _check_platforms(fetched)
             # Another synthesis may have been faster.
             with contextlib.suppress(OSError):
@@ -143,24 +151,38 @@ def _copy(requirement: str, target: Path) -> None:
             shutil.copyfile(str(package.locate_file(file)), destination)
 
 
+def _fetch_pinned(requirements: Sequence[str], target: Path) -> None:
+    """Fetch packages of ours by their hashes, and none that they need."""
+    with tempfile.TemporaryDirectory() as scratch:
+        lock = Path(scratch, "lock.txt")
+        lock.write_text("\n".join(f"{one} --hash=sha256:{HASHES[one]}" for one in requirements))
+        arguments = ["--no-deps", "--require-hashes", "--requirement", str(lock)]
+        _install(arguments, target, folder=Path(scratch), named=requirements)
+
+
 def _fetch(requirements: Sequence[str], target: Path, *, folder: Path) -> None:
+    """Fetch packages with those that they need, in the versions that lanes works with."""
     with tempfile.TemporaryDirectory() as scratch:
         ranges = Path(scratch, "versions-that-lanes-works-with.txt")
         ranges.write_text("\n".join(LIBRARY_RANGES))
-        options = ["--only-binary=:all:", f"--python-version={PYTHON}", f"--target={target}"]
-        command = [*_installer(), *options, f"--constraint={ranges}", *requirements]
-        outcome = subprocess.run(
-            # Paths in a requirements file count from the current folder.
-            command,
-            cwd=folder,
-            env=_environment(os.environ),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        arguments = [f"--constraint={ranges}", *requirements]
+        _install(arguments, target, folder=folder, named=requirements)
+
+
+def _install(arguments: Sequence[str], target: Path, *, folder: Path, named: Sequence[str]) -> None:
+    options = ["--only-binary=:all:", f"--python-version={PYTHON}", f"--target={target}"]
+    outcome = subprocess.run(
+        # Paths in a requirements file count from the current folder.
+        [*_installer(), *options, *arguments],
+        cwd=folder,
+        env=_environment(os.environ),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if outcome.returncode:
         raise RuntimeError(
-            f"the packages of the function could not be installed: {' '.join(requirements)}\n"
+            f"the packages of the function could not be installed: {' '.join(named)}\n"
             f"{outcome.stdout}{outcome.stderr}\n"
             f"Only wheels for Python {PYTHON} on Linux {MACHINE} and pure Python can be installed, in the versions "
             f"that lanes works with: {', '.join(LIBRARY_RANGES)}. If your requirements have hashes, they need these "

@@ -244,7 +244,8 @@ def test_a_changed_handler_makes_another_asset(folder, tmp_path):
 
 def make_wheel(folder, name, version, *, requires=(), tag="py3-none-any"):
     """Put a wheel with one module into a folder."""
-    with zipfile.ZipFile(folder / f"{name}-{version}-{tag}.whl", "w") as wheel:
+    path = folder / f"{name}-{version}-{tag}.whl"
+    with zipfile.ZipFile(path, "w") as wheel:
         info = f"{name}-{version}.dist-info"
         lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}"]
         wheel.writestr(f"{name}.py", f"VERSION = {version!r}\n")
@@ -253,6 +254,7 @@ def make_wheel(folder, name, version, *, requires=(), tag="py3-none-any"):
         )
         wheel.writestr(f"{info}/WHEEL", f"Wheel-Version: 1.0\nTag: {tag}\n")
         wheel.writestr(f"{info}/RECORD", "")
+    return path
 
 
 def test_your_pin_of_a_package_of_the_library_is_installed_once(folder, local_index, tmp_path):
@@ -318,21 +320,31 @@ def test_requirements_of_the_folder_are_installed(folder, local_index, tmp_path,
     assert len(list(target.glob("needs*.py"))) == 4
 
 
+def hashed(monkeypatch, requirement, wheel):
+    """Pin a wheel of a test."""
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    monkeypatch.setitem(packages.HASHES, requirement, digest)
+
+
 def test_a_handler_that_names_its_type_brings_its_reader(folder, local_index, tmp_path, monkeypatch):
     """For the function's platform; only the first synthesis of a user needs an index, and a requirement goes first."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (folder / "plain.py").write_text("def place(message: Message[Any]): ...\n")
-    targets = [tmp_path / name for name in ("plain", "refused", "typed", "again", "own")]
+    targets = [tmp_path / name for name in ("plain", "refused", "other", "typed", "again", "own")]
     for target in targets:
         target.mkdir()
-    plain, refused, typed, again, own = targets
+    plain, refused, other, typed, again, own = targets
 
     bundle(folder, plain)
     (folder / "typed.py").write_text("def place(message: Message[Order]): ...\n")
     with pytest.raises(RuntimeError, match=r"could not be installed: msgspec=="):
         bundle(folder, refused)
     name, _, version = packages.READER.partition("==")
-    make_wheel(local_index, name, version, tag="cp314-cp314-manylinux_2_17_aarch64")
+    wheel = make_wheel(local_index, name, version, tag="cp314-cp314-manylinux_2_17_aarch64")
+    # Somebody else's file under its name and version.
+    with pytest.raises(RuntimeError, match="HASHES"):
+        bundle(folder, other)
+    hashed(monkeypatch, packages.READER, wheel)
     bundle(folder, typed)
     for wheel in local_index.glob("msgspec*"):
         wheel.unlink()
@@ -341,7 +353,7 @@ def test_a_handler_that_names_its_type_brings_its_reader(folder, local_index, tm
     (folder / "requirements.txt").write_text("msgspec==0.21\n")
     bundle(folder, own)
 
-    assert [(target / "msgspec.py").exists() for target in targets] == [False, False, True, True, True]
+    assert [(target / "msgspec.py").exists() for target in targets] == [False] * 3 + [True] * 3
     assert not (again / f"msgspec-{version}.dist-info" / "RECORD").exists()
     assert (own / "msgspec-0.21.dist-info").is_dir()
 
@@ -404,6 +416,7 @@ def test_a_requirement_that_pip_cant_meet_ends_the_bundling(folder, local_index,
 def test_a_package_that_isnt_installed_here_is_fetched(folder, local_index, tmp_path, monkeypatch):
     """Another environment, without these versions, bundles the same."""
     monkeypatch.setattr(packages, "LIBRARY_REQUIREMENTS", ("pantry==1.0",))
+    hashed(monkeypatch, "pantry==1.0", local_index / "pantry-1.0-py3-none-any.whl")
     target = tmp_path / "asset"
     target.mkdir()
 
@@ -415,6 +428,7 @@ def test_a_package_that_isnt_installed_here_is_fetched(folder, local_index, tmp_
 def test_another_version_than_the_pinned_one_is_not_copied(folder, local_index, tmp_path, monkeypatch):
     """The pinned version is deployed, even if this environment has another."""
     monkeypatch.setattr(packages, "LIBRARY_REQUIREMENTS", ("jmespath==0.0.1",))
+    monkeypatch.setitem(packages.HASHES, "jmespath==0.0.1", "0" * 64)
     target = tmp_path / "asset"
     target.mkdir()
 
@@ -424,9 +438,11 @@ def test_another_version_than_the_pinned_one_is_not_copied(folder, local_index, 
 
 def test_the_pinned_packages_are_those_of_the_repository():
     """The function gets the versions that the tests use."""
-    pinned = set(re.findall(r"^[\w.-]+==[\w.]+", (ROOT / "requirements.txt").read_text(), flags=re.MULTILINE))
+    text = (ROOT / "requirements.txt").read_text()
+    pinned = dict(re.findall(r"^([\w.-]+==[\w.]+)((?: \\\n +--hash=sha256:\w+)+)", text, flags=re.MULTILINE))
 
-    assert {*packages.LIBRARY_REQUIREMENTS, packages.READER} <= pinned
+    assert packages.HASHES.keys() == {*packages.LIBRARY_REQUIREMENTS, packages.READER}
+    assert all(digest in pinned[name] for name, digest in packages.HASHES.items())
 
 
 def test_a_module_with_a_syntax_error_is_refused_with_its_line(folder, monkeypatch):
