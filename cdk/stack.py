@@ -32,6 +32,7 @@ from lanes.errors import ConfigurationError
 
 from .alarms.rule import RUNBOOK
 from .consumer import PriorityConsumer
+from .encryption import allow_in_key
 from .function.code import consumer_code
 from .function.lambda_function import FunctionProps, refuse_unknown
 from .observability import Observability, Severity
@@ -221,7 +222,13 @@ class PriorityLanesStack(Stack):
         if key is not None:
             # AWS: a topic under your key takes alarms only if the key lets CloudWatch use it (SNS Developer Guide,
             # "Enable compatibility between event sources from AWS services and encrypted topics").
-            key.grant(iam.ServicePrincipal("cloudwatch.amazonaws.com"), "kms:Decrypt", "kms:GenerateDataKey*")
+            allow_in_key(
+                key,
+                iam.ServicePrincipal("cloudwatch.amazonaws.com"),
+                ["kms:Decrypt", "kms:GenerateDataKey*"],
+                scope=self,
+                conditions={},
+            )
         notify = actions.SnsAction(sns.Topic.from_topic_arn(self, "AlarmTopic", topic))
         return {severity: [notify] for severity in Severity}
 

@@ -25,8 +25,6 @@ CONCURRENCY_RANGE = range(2, 1001)
 # the name of the dead-letter queue.
 QUEUE_NAME = re.compile(r"[A-Za-z0-9_-]{1,70}\.fifo")
 
-RESERVED_IDS = ("Default", "Resource")
-
 
 def dead_letter_name(name: str) -> str:
     """Give the name of the dead-letter queue of a queue with a fixed name."""
@@ -61,12 +59,6 @@ def refuse_contradictions(
         *_retention_problems(retention),
         *_limit_problems(max_receive_count, retention=retention, max_attempts=config.consumer.max_attempts),
         *_name_problems(config, names, existing=existing),
-    ]
-    # The CDK leaves these ids out of logical ids, and takes a construct with one for its parent's main part.
-    problems += [
-        f"lane {lane.name}: that name is an id of the CDK itself; use another, such as {lane.name}s"
-        for lane in config.lanes
-        if lane.name in RESERVED_IDS
     ]
     for lane in config.lanes:
         problems += _mapping_problems(lane, function_timeout=config.consumer.function_timeout)

@@ -135,6 +135,10 @@ def read_lanes(
     return tuple(lanes)
 
 
+RESERVED = ("Default", "Resource", "Bell")
+"""The CDK leaves the first two out of logical ids, so that two queues would have one; the bell has an output."""
+
+
 def _check_name(name: object, names: dict[str, str], table: ConfigTable) -> None:
     if not isinstance(name, str):
         table.problem("name is missing" if name is None else f"name is {describe(name)}; must be a string")
@@ -144,6 +148,8 @@ def _check_name(name: object, names: dict[str, str], table: ConfigTable) -> None
             f"name {name!r} is invalid; use up to 40 letters, digits, '_' and '-', beginning with an upper-case "
             f"letter or a digit"
         )
+    if name in RESERVED:
+        table.problem(f"the name is one of a template's own; use another, such as {name}s")
     # AWS: logical ids are alphanumeric (CloudFormation template anatomy), so A-B and AB would become one.
     key = re.sub(r"[^a-z0-9]", "", name.lower())
     if key in names:

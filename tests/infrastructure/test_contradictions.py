@@ -8,7 +8,6 @@ from aws_cdk import Stack
 
 from cdk import LaneQueues
 from cdk.queues.contradictions import refuse_contradictions
-from lanes.config import LanesConfig
 from lanes.errors import ConfigurationError
 from lanes.operate.lanes.queue_rules import minimum_max_receive_count, receives_within
 from tests.support.infrastructure import lanes_config, new_app
@@ -146,12 +145,3 @@ def test_names_of_no_lane_of_an_existing_queue_and_of_two_queues_are_refused():
         "queue_names has L1, of which existing has the queue",
         "queue_names needs 'orders-dead.fifo' for more than one queue",
     ]
-
-
-@pytest.mark.parametrize("name", ["Default", "Resource"])
-def test_an_id_of_the_cdk_is_no_name_of_a_lane(name):
-    """It vanishes from logical ids, so that one lane's queue could replace another's."""
-    config = LanesConfig.from_dict({"lanes": [{"name": name, "threshold": 0}, {"name": "MAIN"}]})
-
-    with pytest.raises(ConfigurationError, match=f"lane {name}: .*use another, such as {name}s"):
-        LaneQueues(Stack(new_app(), "Stack"), "Lanes", config=config)

@@ -204,6 +204,9 @@ def _weighted(weight, *, engine="pull", policy="weighted"):
         ({"lanes": [{"name": "A" * 41}]}, "is invalid"),
         ({"lanes": [{"name": "A"}, {"name": "B"}]}, "lane A: threshold is missing; only the last"),
         ({"lanes": [{"name": "A", "threshold": 1}, {"name": "A"}]}, "lane A: named twice"),
+        ({"lanes": [{"name": "Default"}]}, "lane Default: the name is one of a template's own; use another"),
+        ({"lanes": [{"name": "Resource"}]}, "lane Resource: the name is one of a template's own"),
+        ({"lanes": [{"name": "Bell"}]}, "lane Bell: the name is one of a template's own"),
         ({"lanes": [{"name": "A-B", "threshold": 1}, {"name": "AB"}]}, "equals A-B"),
         ({"lanes": [{"name": "A", "threshold": 1}, {"name": "A_DeadLetter"}]}, "the dead-letter queue of A "),
         (
