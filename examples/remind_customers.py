@@ -21,7 +21,7 @@ def main(table: str, stack: str) -> None:
     )
     writer = messages.write.format("lanes").mode("append")
     writer = writer.option("stack", stack).option("kind", "customer.reminded")
-    writer.option("shards", 12).option("maxSendRate", 500).save()
+    writer.option("maxSendRate", 500).save()
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ def main(table: str, deployment: str) -> None:
         "struct(customer_id, country) AS data",
         "concat('reminder-', customer_id) AS id",
     )
-    done = write_partitions(messages, {"deployment": deployment, "kind": "customer.reminded", "shards": "12"})
+    done = write_partitions(messages, {"deployment": deployment, "kind": "customer.reminded"})
     print(done["messages"], "sent")  # noqa: T201 - a program
 
 

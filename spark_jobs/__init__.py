@@ -17,11 +17,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .partitions import PartitionWriter as PartitionWriter
     from .partitions import write_partitions as write_partitions
     from .source import LanesDataSource as LanesDataSource
 
-HOMES = {"LanesDataSource": "source", "PartitionWriter": "partitions", "write_partitions": "partitions"}
+HOMES = {"LanesDataSource": "source", "write_partitions": "partitions"}
 
 __all__ = [  # noqa: PLE0604 - the names are the keys of the table above
     *HOMES,

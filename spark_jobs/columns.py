@@ -11,7 +11,7 @@ from lanes.config.table import nearest
 from lanes.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
 SOURCE = 'columns for format("lanes")'
 WHOLE_NUMBERS = (types.ByteType, types.ShortType, types.IntegerType, types.LongType)
@@ -42,14 +42,13 @@ PLAIN = (
 MAX_DIGITS = 15
 
 
-def check_columns(schema: types.StructType, *, kind: str | None, order_by: Sequence[str] = ()) -> None:
+def check_columns(schema: types.StructType, *, kind: str | None) -> None:
     """
     Check that rows of this schema can be messages.
 
     Args:
         schema: Schema of the table to write.
         kind: The option `kind`, for tables without a column of that name.
-        order_by: Columns and fields of the option `orderBy`.
 
     Raises:
         ConfigurationError: All problems at once.
@@ -61,7 +60,6 @@ def check_columns(schema: types.StructType, *, kind: str | None, order_by: Seque
         problems.append(f"column 'data' is missing; {COLUMNS['data'][1]} is needed")
     if "kind" not in names and kind is None:
         problems.append("column 'kind' is missing; add it, or set the option kind for all rows")
-    problems.extend(problem for path in order_by if (problem := _order_problem(schema, path)))
     if problems:
         raise ConfigurationError(problems, source=SOURCE)
 
@@ -76,17 +74,6 @@ def _column_problems(field: types.StructField) -> Iterator[str]:
         yield f"column {field.name!r} is {field.dataType.simpleString()}; {needed} is needed"
     elif field.name == "data":
         yield from _data_problems(field.dataType, "data")
-
-
-def _order_problem(schema: types.StructType, path: str) -> str:
-    kind: types.DataType = schema
-    for name in path.split("."):
-        if not isinstance(kind, types.StructType) or name not in kind.fieldNames():
-            return f"option orderBy names {path!r}, which the table lacks; give a column, or a field such as data.seq"
-        kind = kind[name].dataType
-    if isinstance(kind, (*PLAIN, types.DecimalType)):
-        return ""
-    return f"option orderBy names {path!r}, which is {kind.simpleString()} and has no order"
 
 
 def _data_problems(kind: types.DataType, where: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The contents of a table to send: rows, the messages that they become, and a checksum by which a rerun knows it."""
+"""The contents of a table to send: rows, and the messages that they become."""
 
 from __future__ import annotations
 
@@ -14,13 +14,6 @@ if TYPE_CHECKING:
 
 ONE, EACH = "one", "each"
 MAX_QUOTED = 200
-# Every digit of a time, and fields that are null: rows that differ have other texts, the same in each session.
-EXACT = {
-    "timeZone": "UTC",
-    "ignoreNullFields": "false",
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
-    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,12 +24,10 @@ class Contents:
     Attributes:
         rows: Number of rows.
         messages: Number of messages that they become.
-        checksum: Of all rows, in any order.
     """
 
     rows: int
     messages: int
-    checksum: str
 
     @property
     def equal_rows(self) -> int:
@@ -48,18 +39,13 @@ class Contents:
         """Count the rows of a table with columns of `LanesDataSource`, in one pass."""
         from pyspark.sql import functions as f
 
-        data = f.col("data")
-        is_text = isinstance(messages.schema["data"].dataType, types.StringType)
-        hashed = f.xxhash64(
-            data if is_text else f.to_json(_data(messages), EXACT), *_columns(messages, "id", "group")
-        )
         groups = (
-            messages.select(*_keys(messages), hashed.cast("decimal(38,0)").alias("hash"))
+            messages.select(*_keys(messages))
             .groupBy("key_id", "key_rest")
-            .agg(f.count(f.lit(1)).alias("rows"), f.sum("hash").alias("hash"))
+            .agg(f.count(f.lit(1)).alias("rows"))
         )
-        rows, distinct, checksum = groups.agg(f.sum("rows"), f.count(f.lit(1)), f.sum("hash")).collect()[0]
-        return cls(rows=rows or 0, messages=distinct, checksum=str(int(checksum or 0)))
+        rows, distinct = groups.agg(f.sum("rows"), f.count(f.lit(1))).collect()[0]
+        return cls(rows=rows or 0, messages=distinct)
 
 
 def one_each(messages: DataFrame, contents: Contents, *, identity: str | None, equal_rows: str) -> DataFrame:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,20 +21,18 @@ from pyspark.sql.types import TimestampType
 from lanes.errors import ConfigurationError, LanesError, MessageError
 
 from .arguments import enqueue_parser as parser
-from .arguments import expected, in_arguments, writer_options
+from .arguments import in_arguments, writer_options
 from .columns import check_columns
 from .contents import EACH, Contents, one_each
 from .failures import report
 from .options import WriterOptions
-from .partitions import map_in_arrow
-from .ranges import KEY, Ranges, check_key
+from .partitions import map_in_arrow, write_partitions
 from .rows.arrow import rows_of_batches
 from .rows.outgoing import UnreadableRow
 from .rows.reader import RowReader
 from .session import job_session
 from .tables import check_ids, given_options, has_files, is_json, read_table, readable
 from .text_files import SOURCE, line_of
-from .writing import write_parts, write_table
 
 if TYPE_CHECKING:
     import argparse
@@ -41,21 +40,18 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
-MAX_LISTED = 10
 ORDER = "order_"
 PLACE = "place"
 NO_ORDER = "none; a table of several files has no order within a group: name one with --order-by"
-LARGEST_BODY_BYTES = 1024 * 1024
-# The maximum size of the envelope around the data, with ids and kinds of usual length.
-ENVELOPE_BYTES = 400
 MAX_NAMED = 10
 MAX_QUOTED = 200
 NAMES = (PLACE, "id", "group")
+OF_RUN = ("skipped", "quarantined", "run", "session", "members")
 VALUES = re.compile(r"'(?:[^'\\]|\\.)*'|\"[^\"]*\"|-?\d[\d.e+-]*|\bnan\b|\b-?inf\b")
 
 
 def messages_of(table: DataFrame, options: argparse.Namespace) -> DataFrame:
-    """Make the columns of the writer from the table, those of the order, `order_0` and so on, and that of ranges."""
+    """Make the columns of the writer from the table, and those of the order, `order_0` and so on."""
     from pyspark.sql import functions as f
 
     if is_json(options) and options.sql is None:
@@ -63,10 +59,9 @@ def messages_of(table: DataFrame, options: argparse.Namespace) -> DataFrame:
     names = {"id": options.id, "group": options.group_by}
     columns = [_text(table, text).alias(name) for name, text in names.items() if text is not None]
     order = [f.expr(key.expression).alias(f"{ORDER}{place}") for place, key in enumerate(options.order_by)]
-    key = [] if options.split_by is None else [f.expr(options.split_by).alias(KEY)]
     data = f.expr(f"struct({options.select})").alias("data")
     place = [_place(options).alias(PLACE)] if options.check and has_files(table) else []
-    return table.select(data, *columns, *order, *key, *place)
+    return table.select(data, *columns, *order, *place)
 
 
 def _place(options: argparse.Namespace) -> Column:
@@ -111,45 +106,33 @@ def arranged(messages: DataFrame, options: argparse.Namespace) -> DataFrame:
 
 
 def sendable(messages: DataFrame) -> DataFrame:
-    """Drop the columns of order, ranges and places."""
+    """Drop the columns of order and places."""
     return unordered(messages).drop(PLACE)
 
 
 def unordered(messages: DataFrame) -> DataFrame:
-    """Drop the columns of order and ranges."""
-    return messages.drop(KEY, *[name for name in messages.columns if name.startswith(ORDER)])
+    """Drop the columns of the order."""
+    return messages.drop(*[name for name in messages.columns if name.startswith(ORDER)])
 
 
 def describe(messages: DataFrame, options: argparse.Namespace) -> dict[str, Any]:
-    """Describe the run: rows, groups, the largest messages, repeated ids."""
+    """Describe the run: rows, messages, groups and the largest of them."""
     from pyspark.sql import functions as f
 
-    text = f.col("data") if is_json(options) else f.to_json("data")
-    size = f.octet_length(text) + ENVELOPE_BYTES
-    sized = messages.withColumn("bytes", size).cache()
-    names = [name for name in ("id", "group") if name in messages.columns]
-    rows, large, total = sized.agg(
-        f.count(f.lit(1)), f.count_if(f.col("bytes") > LARGEST_BODY_BYTES), f.sum("bytes")
-    ).collect()[0]
-    largest = sized.orderBy(f.desc("bytes"), *names).limit(MAX_LISTED).select("bytes", *names).collect()
+    contents = Contents.of(messages)
     description: dict[str, Any] = {
         "check": True,
         "kind": options.kind,
-        "rows": rows,
-        "bytes": total or 0,
-        "too_large": large,
-        "largest_messages": [row.asDict() for row in largest],
+        "rows": contents.rows,
+        "equal_rows": contents.equal_rows,
     }
-    if "group" in names:
-        groups = sized.groupBy("group").count()
-        top = groups.orderBy(f.desc("count"), "group").limit(MAX_LISTED).collect()
+    if "group" in messages.columns:
+        groups = messages.groupBy("group").count()
+        top = groups.orderBy(f.desc("count"), "group").limit(MAX_NAMED).collect()
         description |= {
             "groups": groups.count(),
             "largest_groups": {row["group"]: row["count"] for row in top},
         }
-    if "id" in names:
-        description["repeated_ids"] = sized.agg(f.count("id") - f.count_distinct("id")).collect()[0][0]
-    sized.unpersist()
     return description
 
 
@@ -175,17 +158,24 @@ def _run(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
         return _with_lines(spark, described, options)
     writer = writer_options(options)
     WriterOptions.from_options(writer)
-    if options.split_by is not None:
-        return run_in_parts(table, writer, options)
     check_lines(spark, table, options)
     contents = Contents.of(messages)
     table = one_each(table, contents, identity=options.id, equal_rows=options.equal_rows)
     sent = contents.rows if options.equal_rows == EACH else contents.messages
-    writer |= expected(options, sent)
     counts = {"rows": contents.rows, "equal_rows": contents.equal_rows}
-    purpose = purpose_of(options) | {"contents": counts | {"checksum": contents.checksum}}
-    written = write_table(arranged(table, options), writer, purpose=purpose)
-    return {"kind": options.kind, **counts, **order_of(options), **written}
+    purpose = purpose_of(options) | {"contents": counts}
+    started = time.monotonic()
+    done = write_partitions(arranged(table, options), writer, count=sent, purpose=purpose)
+    seconds = time.monotonic() - started
+    return {
+        "kind": options.kind,
+        **counts,
+        **order_of(options),
+        "sent": done["messages"],
+        **{name: done[name] for name in OF_RUN if name in done and "run" in done},
+        "seconds": round(seconds, 2),
+        "messages_per_second": round(done["messages"] / seconds, 1),
+    }
 
 
 def _with_lines(
@@ -210,7 +200,7 @@ def check_lines(spark: SparkSession, messages: DataFrame, options: argparse.Name
     if PLACE not in messages.columns:
         return
     refused = messages.where("refused IS NOT NULL").select("place", "refused")
-    found = [] if options.on_error == "quarantine" else refused.take(MAX_LISTED)
+    found = [] if options.on_error == "quarantine" else refused.take(MAX_NAMED)
     problems = [
         f"{line_of(spark, place, options.table, given_options(options))}: {reason}" for place, reason in found
     ]
@@ -226,41 +216,9 @@ def check_lines(spark: SparkSession, messages: DataFrame, options: argparse.Name
         raise ConfigurationError([f"no line has {missing[0]!r}"], source=SOURCE)
 
 
-def run_in_parts(table: DataFrame, writer: dict[str, str], options: argparse.Namespace) -> dict[str, Any]:
-    """
-    Send a table by ranges of its key, or go on where an earlier session stopped, and give a summary.
-
-    Raises:
-        ConfigurationError: The key cannot bound ranges, or equal rows could be in two of them.
-    """
-    check_key(table.schema)
-    ranges = Ranges.read(WriterOptions.from_options(writer).storage(), options.run)
-    purpose = purpose_of(options)
-    if ranges is None:
-        contents = Contents.of(sendable(table))
-        one_each(table, contents, identity=options.id, equal_rows=options.equal_rows)
-        if contents.equal_rows and options.split_by != options.id:
-            problem = (
-                f"{contents.equal_rows:,} of {contents.rows:,} rows are the message of another row, which may be in "
-                f"another part; give an --id, and split by it: --split-by {options.id or 'ID'}"
-            )
-            raise ConfigurationError([problem], source="table to send in parts")
-        ranges = Ranges.make(table, contents)
-        purpose["contents"] = {"rows": ranges.rows, "equal_rows": ranges.equal_rows}
-    ranges.check(table.schema)
-    if ranges.equal_rows:
-        table = table.dropDuplicates(["id"])
-    writer |= expected(options, ranges.rows - ranges.equal_rows)
-    written = write_parts(
-        table, writer, ranges, arranged=lambda part: arranged(part, options), purpose=purpose
-    )
-    counts = {"rows": ranges.rows, "equal_rows": ranges.equal_rows}
-    return {"kind": options.kind, **counts, **order_of(options), **written}
-
-
 def purpose_of(options: argparse.Namespace) -> dict[str, Any]:
     """Give the selection of the job: a run under the same name must have the same."""
-    names = ("table", "sql", "format", "view", "select", "id", "group_by", "split_by", "equal_rows")
+    names = ("table", "sql", "format", "view", "select", "id", "group_by", "equal_rows")
     return {name: getattr(options, name) for name in names} | {"order_by": order_by(options)}
 
 
@@ -291,8 +249,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
     if options.equal_rows == EACH and options.id is not None:
         parser().error("--equal-rows each derives the ids of equal rows; leave --id out")
-    if problem := problem_of_parts(options):
-        parser().error(problem)
     try:
         with job_session(f"enqueue {options.kind}", options) as spark:
             summary = run(spark, options)
@@ -300,25 +256,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return report(in_arguments(error))
     sys.stdout.write(json.dumps(summary) + "\n")
     return 1 if summary.get("refused") else 0
-
-
-def problem_of_parts(options: argparse.Namespace) -> str:
-    """Give why the arguments cannot send a table in parts; empty if they can."""
-    if options.split_by is None:
-        return ""
-    if options.run is None and not options.check:
-        return "--split-by needs --run and --manifest, which know the parts that are complete"
-    if options.equal_rows == EACH:
-        return "--split-by sends parts, and equal rows may be in several; leave --equal-rows each out"
-    first = options.order_by[0] if options.order_by else None
-    if first is None or options.split_by == options.group_by:
-        return ""
-    if first.expression != options.split_by or first.descends:
-        return (
-            "parts are sent in the order of --split-by, and a group may be in several of them: split by the column of "
-            "--group-by, or by the first one of --order-by, ascending"
-        )
-    return ""
 
 
 def trial(messages: DataFrame, reader: RowReader) -> dict[str, Any]:

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.config.deployment import Deployment
 from lanes.config.table import nearest
-from lanes.errors import ConfigurationError, InvalidMessageError, RunError
+from lanes.errors import ConfigurationError, InvalidMessageError
 from lanes.message import Message
-from lanes.operate.runs import MOST_READ
 from lanes.priority import Priority
-from lanes.runs import MEMBERS_PER_CHUNK, NAME, chunks_for
+from lanes.runs import NAME
 
 from .manifest.storage import open_storage
-from .order import OrderKey, order_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,11 +38,6 @@ SENDER = "spark"
 ORDERINGS = ("group", "none")
 ON_ERROR = ("fail", "quarantine")
 FLAGS = {"true": True, "false": False}
-# AWS: a FIFO queue searches its first 120,000 messages for available groups, so more groups do not spread the
-# load better (SQSDeveloperGuide/avoid-backlog-with-the-same-message-group-id).
-MAX_SHARDS = 120_000
-# All parts of a run of this size are read at once, and its members may be 250 times as many.
-EXPECTED = MOST_READ * MEMBERS_PER_CHUNK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,42 +79,20 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriterOptions(Place):
-    """
-    The options of a job; `LanesDataSource` documents each of them.
-
-    Attributes:
-        kind: Kind of rows without one.
-        source: CloudEvents source of the messages.
-        priority: Priority of rows without one.
-        shards: Number of groups for rows without one; None makes each of them its own group.
-        max_send_rate: Messages a second of the whole job.
-        max_backlog: Backlog of a lane at which the job pauses.
-        ordering: `group` keeps the order within a group, `none` treats rows as independent.
-        order_by: Columns by which the rows of a partition are sorted.
-        on_error: A row that cannot be a message fails the job (`fail`) or is set aside (`quarantine`).
-        run_id: Name of the run, which a rerun completes.
-        manifest_path: Folder of the manifests.
-        take_over: Begin although an earlier session of the run has not ended.
-        follow: Follow the messages to their end.
-        on_complete: Kind of the message that announces the end of all; empty for none.
-        expected: About the number of messages of the run.
-    """
+    """The options of a write; `LanesDataSource` documents each of them."""
 
     kind: str | None = None
     source: str = SENDER
     priority: int = int(Priority.BULK)
-    shards: int | None = None
     max_send_rate: float | None = None
     max_backlog: int | None = None
     ordering: str = "group"
-    order_by: Sequence[OrderKey] = ()
     on_error: str = "fail"
     run_id: str | None = None
     manifest_path: str | None = None
     take_over: bool = False
     follow: bool = False
     on_complete: str = ""
-    expected: int = EXPECTED
 
     @classmethod
     def from_options(cls, options: Mapping[str, object]) -> WriterOptions:
@@ -146,13 +117,7 @@ class WriterOptions(Place):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderOptions(Place):
-    """
-    The options of a read of dead letters; `LanesDataSource` documents each of them.
-
-    Attributes:
-        lane: The only lane to read; None for all.
-        limit: Maximum number of dead letters of each lane.
-    """
+    """The options of a read of dead letters; `LanesDataSource` documents each of them."""
 
     lane: str | None = None
     limit: int = DEAD_LETTERS
@@ -227,13 +192,8 @@ def _contradictions(values: _Input, read: WriterOptions) -> Iterator[str]:
         yield "option follow needs runId and manifestPath: the members are the ids recorded there"
     if read.follow and read.run_id is not None and not NAME.fullmatch(read.run_id):
         yield f"option runId is {read.run_id!r}; with option follow it must begin with a letter or digit"
-    yield from (
-        f"option {name} is about the end of a run, which needs option follow"
-        for name in ("onComplete", "expected")
-        if values.has(name) and not read.follow
-    )
-    if read.order_by and read.ordering == "none":
-        yield "option orderBy is the order within a group, and ordering is 'none'; remove one of them"
+    if read.on_complete and not read.follow:
+        yield "option onComplete is about the end of a run, which needs option follow"
     if read.on_error == "quarantine" and not values.has("manifestPath"):
         yield "option onError is 'quarantine', which needs manifestPath: rows that cannot be sent are written there"
 
@@ -299,17 +259,6 @@ def _count(text: str, maximum: int) -> int:
     return int(text)
 
 
-def _expected(text: str) -> int:
-    number = int(text) if text.isdecimal() else 0
-    if number < 1:
-        raise ValueError("about the number of messages of the run is needed, 1 or more")
-    try:
-        chunks_for(number)
-    except RunError as error:
-        raise ValueError(str(error)) from error
-    return number
-
-
 def _one_of(text: str, allowed: Sequence[str]) -> str:
     if text.lower() not in allowed:
         raise ValueError(f"one of {', '.join(allowed)} is needed")
@@ -355,18 +304,15 @@ WRITE_OPTIONS: Mapping[str, Callable[[str], object]] = {
     "kind": _kind,
     "source": _source,
     "priority": _priority,
-    "shards": lambda text: _count(text, MAX_SHARDS),
     "maxSendRate": _rate,
     "maxBacklog": lambda text: _count(text, MAX_BACKLOG),
     "ordering": lambda text: _one_of(text, ORDERINGS),
-    "orderBy": order_keys,
     "onError": lambda text: _one_of(text, ON_ERROR),
     "runId": _run_id,
     "manifestPath": _folder,
     "takeOver": _flag,
     "follow": _flag,
     "onComplete": _kind,
-    "expected": _expected,
 }
 """The options of a write, each with the function that reads its text."""
 

@@ -33,16 +33,17 @@ if TYPE_CHECKING:
     from lanes.config.deployment import Deployment
     from lanes.runs import Mark
 
+    from .manifest.sent_before import SentBefore
     from .manifest.storage import Storage
     from .manifest.task import TaskManifest
-    from .rows.outgoing import Rows, UnreadableRow
+    from .rows.outgoing import UnreadableRow
 
     Row = Mapping[str, Any]
 
 
 COUNTS = ("rows", "equal_rows")
-# Times more members than expected, from which each end costs more than twice as much.
-FEW = 4
+# What earlier sessions have sent is the same for all tasks of a session, which a worker runs one after the other.
+_before: dict[tuple[str, str | None], SentBefore] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,8 +61,8 @@ class WritePlan:
         executor_tasks: Number of tasks that an executor runs at once; None to look it up in a task.
         claim: The right of this execution to send the rows of its run; None without a manifest, and for a stream.
         contents: Counts of the table, for the summary.
-        part: Folder in the run of a range of the table or of the batch of a stream; None for the run itself, and in
-            the plan of a stream, whose tasks know their batch.
+        part: Folder in the run of the batch of a stream; None for the run itself, and in the plan of a stream, whose
+            tasks know their batch.
         mark: Mark of the run that is followed; None for none.
         members: Number of the members of a run that an earlier session has sealed, so that no further row joins it.
     """
@@ -87,15 +88,17 @@ class WritePlan:
         *,
         stream: bool = False,
         purpose: Mapping[str, object] | None = None,
+        count: Callable[[], int] | None = None,
     ) -> WritePlan:
         """
         Check options and columns, find the lanes, begin the session in the manifest.
 
         Args:
             options: The options.
-            schema: Schema of the table or stream; None for a file, which has none.
+            schema: Schema of the table or stream; None for rows that have none.
             stream: Whether it is a stream; its checkpoint has one query at a time, so it takes no claim.
             purpose: The selection of a job, and the `contents` of its table.
+            count: Gives about the number of messages of a run that is followed; None if they can't be counted.
 
         Raises:
             ConfigurationError: All problems at once.
@@ -105,21 +108,23 @@ class WritePlan:
         """
         read = WriterOptions.from_options(options)
         purpose = {
-            "order_by": ", ".join(map(str, read.order_by)),
             **(purpose or {}),
             "kind": read.kind,
             "priority": read.priority,
-            "shards": read.shards,
             # A message without its mark can't be followed, and one with it always is.
             "follow": read.follow,
             "on_complete": read.on_complete,
         }
-        if stream and read.follow:
-            raise _endless()
+        if read.follow and (stream or count is None):
+            problem = (
+                "option follow is 'true', and the size of a run follows from its rows: a stream has no end, and "
+                'format("lanes") can\'t count them; call write_partitions(table, options)'
+            )
+            raise ConfigurationError([problem], source=SOURCE)
         if schema is not None:
             from .columns import check_columns
 
-            check_columns(schema, kind=read.kind, order_by=[key.expression for key in read.order_by])
+            check_columns(schema, kind=read.kind)
             purpose["columns"] = schema.simpleString()
         contents: Any = purpose.get(CONTENTS, {})
         plan = cls(options=read, deployment=read.find_deployment(), contents=contents)
@@ -127,33 +132,27 @@ class WritePlan:
             return plan
         run = _begin(plan.storage, read, stream=stream, purpose=purpose)
         plan = replace(plan, session=run.session, earlier=run.earlier, claim=run.claim)
-        return _followed(plan) if read.follow else plan
-
-    def of_part(self, part: str) -> WritePlan:
-        """Give the plan of a part of the run, in the same session."""
-        return replace(self, part=part, contents={})
+        return _followed(plan, count) if count is not None and read.follow else plan
 
     @property
     def storage(self) -> Storage:
         """The folder of all manifests."""
         return self.options.storage()
 
-    def rows(self, batches: Iterable[RecordBatch]) -> Iterator[Rows]:
-        """Give the rows of Arrow batches, in the order of the option orderBy; runs in the task."""
-        from .rows.arrow import in_order, rows_of_batches
+    def writing(self, batches: Iterable[RecordBatch]) -> Iterator[RowCounts]:
+        """Send the rows of one partition and give the counts of each chunk; runs in the task."""
+        from pyspark import TaskContext
 
-        return rows_of_batches(in_order(batches, self.options.order_by))
+        from .rows.arrow import rows_of_batches
 
-    def writing(
+        context = TaskContext.get()
+        assert context is not None  # noqa: S101 - Spark calls this inside a task only
+        return self.sending(rows_of_batches(batches), context)
+
+    def sending(
         self, chunks: Iterable[Iterable[Row | UnreadableRow]], context: TaskContext
     ) -> Iterator[RowCounts]:
-        """
-        Send the rows of one partition and give the counts of each chunk; runs in the task.
-
-        Args:
-            chunks: The rows in chunks.
-            context: The task context.
-        """
+        """Send rows in chunks and give the counts of each."""
         from .worker_calls import worker_calls
 
         rows = 0
@@ -178,11 +177,7 @@ class WritePlan:
             return {"members": self.members}
         from .following import end
 
-        members = end(self.options, self.deployment, self.storage, self.mark, check=run.check)
-        if members > FEW * self.options.expected:
-            event = {"event": "expected_too_small", "expected": self.options.expected, "members": members}
-            sys.stderr.write(json.dumps(event) + "\n")
-        return {"members": members}
+        return {"members": end(self.options, self.deployment, self.storage, self.mark, check=run.check)}
 
     def finish(self, counts: Iterable[RowCounts]) -> dict[str, Any]:
         """
@@ -257,7 +252,6 @@ class WritePlan:
             reader=RowReader(
                 kind=options.kind,
                 priority=options.priority,
-                shards=options.shards,
                 source=options.source,
                 mark=self.mark,
             ),
@@ -272,15 +266,18 @@ class WritePlan:
 
     def _record(self, context: TaskContext) -> TaskManifest | None:
         batch = part_of_stream(context.getLocalProperty)
-        if batch is not None and self.mark is not None:
-            raise _endless()
         run = self.manifest(part=batch)
         if run is None:
             return None
+        key = self.name, batch or self.part
+        if key not in _before:
+            _before.clear()
+            _before[key] = run.sent_before()
         return run.task(
             partition=context.partitionId(),
             attempt=context.taskAttemptId(),
             first=context.attemptNumber() == 0,
+            before=_before[key],
         )
 
     def _pace(
@@ -350,20 +347,15 @@ def _begin(
         raise ConfigurationError([problem], source=SOURCE) from error
 
 
-def _followed(plan: WritePlan) -> WritePlan:
+def _followed(plan: WritePlan, count: Callable[[], int]) -> WritePlan:
     from .following import begin
 
     try:
-        mark, members = begin(plan.options, plan.deployment, plan.storage)
+        mark, members = begin(plan.options, plan.deployment, plan.storage, count=count)
         return replace(plan, mark=mark, members=members)
     except BaseException as error:
         plan.abandon(f"{type(error).__name__}: {error}".splitlines()[0])
         raise
-
-
-def _endless() -> ConfigurationError:
-    problem = "option follow is 'true', and a stream has no end to be followed to; leave follow out"
-    return ConfigurationError([problem], source=SOURCE)
 
 
 def shared(name: str, *, senders: int) -> Shared:

@@ -1,8 +1,8 @@
 """
 Spark sessions for jobs: the one of `spark-submit`, or a local one.
 
-A local session listens on the loopback address only, has no web page, and finds this package and the library in the
-folders that they are imported from.
+A local session listens on the loopback address only, has no web page but a line of progress, and finds this package and
+the library in the folders that they are imported from.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def local_settings() -> Mapping[str, str]:
         "spark.driver.host": LOOPBACK,
         "spark.driver.bindAddress": LOOPBACK,
         "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
+        "spark.ui.showConsoleProgress": "true",
         "spark.log.level": "ERROR",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pyspark import TaskContext
 from pyspark.sql import datasource
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 
@@ -14,7 +13,6 @@ from lanes.errors import ConfigurationError
 from .dead_letters import SCHEMA, DeadLetterReader
 from .options import SOURCE
 from .plan import WritePlan
-from .rows.plain import PlainRows
 from .sending.task import RowCounts
 
 if TYPE_CHECKING:
@@ -23,13 +21,8 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatch
     from pyspark.sql.types import StructType
 
-    from .rows.outgoing import Rows
-
 # Spark 4.0 has no Arrow batches for streams.
-ARROW_STREAMS = hasattr(datasource, "DataSourceStreamArrowWriter")
-StreamWriter: Any = getattr(
-    datasource, "DataSourceStreamArrowWriter" if ARROW_STREAMS else "DataSourceStreamWriter"
-)
+StreamWriter: Any = getattr(datasource, "DataSourceStreamArrowWriter", object)
 # Spark passes the options of the query itself to its sink.
 QUERY_OPTIONS = ("checkpointlocation", "queryname")
 
@@ -43,7 +36,7 @@ class LanesDataSource(DataSource):
         kind (string): Selects the handler; required if you do not set the option kind.
         group (string or whole number): Rows of one group are handled in the order of their partition, so keep a
             group in one partition and sort it: `repartition("group").sortWithinPartitions("data.seq")`. A repartition
-            alone keeps no order of a table of several files.
+            alone keeps no order of a table of several files. Default: each row is its own group.
         id (string or whole number): Id of the message. By default it is derived from kind, group and data: the same
             row has the same id in every run, and equal rows are one message. A kind has its own ids.
         priority (whole number): Overrides the option.
@@ -59,14 +52,9 @@ class LanesDataSource(DataSource):
         kind: Kind of rows without one.
         source: CloudEvents source of the messages, a part of their identity. Default: spark.
         priority: A number or BULK, LOW, NORMAL, HIGH, CRITICAL. Default: BULK.
-        shards: Number of groups to spread rows without a group over, by their id. Default: each such row is its own
-            group.
         ordering: `group` keeps the order of the partition within a group: one row of a group is in flight at a time.
             `none` treats rows as independent: a batch of ten may hold several of one group, so few groups do not slow
             the job down. Default: group.
-        orderBy: Columns and fields by which a task sorts the rows of its partition before it sends them, such as
-            `data.day, data.seq DESC`; it holds the partition in memory. Keep a group in one partition. Default: the
-            order of the partition.
         maxSendRate: Messages a second of the whole job, shared by the tasks that run at once. Default: no limit.
         maxBacklog: The job pauses while more messages than this wait in the lane. Default: no limit.
         runId: Name of the run. A rerun under the same name sends only the missing rows.
@@ -76,17 +64,15 @@ class LanesDataSource(DataSource):
             manifest, with reasons. Default: fail.
         takeOver: `true` begins although an earlier session of the run has not ended, after a crash. Default: false.
         follow: `true` follows the messages to their end under the name of the run: `lanes runs watch NAME`. Requires
-            runId and manifestPath; for tables alone, not for streams. Default: false.
+            runId and manifestPath; for `write_partitions` of tables alone. Default: false.
         onComplete: Kind of a message that is sent, with the priority of the job, when all have ended. Default: none.
-        expected: About the number of messages of a run that is followed; it may have 250 times as many, but each end
-            costs more then. Default: 80,000; `write_partitions` counts its rows.
 
     A wrong option, or a column that is missing, unknown or of the wrong type, fails on the driver with all problems in
     one error. A row that cannot be sent fails the job with an error that names the row. A task that runs again sends
     the same ids, which SQS drops within five minutes; with a manifest it sends only the rows that are not recorded as
     sent, at any time.
 
-    Streams take the same options. Each batch of a stream has its own part of the manifest.
+    Streams take the same options, and need Spark 4.1. Each batch of a stream has its own part of the manifest.
 
     Columns of dead letters: lane, id, kind, group, data (JSON), reason, error, attempts, sent_at, first_received_at,
     dead_lettered_at, message_id, body. id, kind and data are null if the body is not an event of this library;
@@ -151,8 +137,11 @@ class LanesDataSource(DataSource):
             raise ConfigurationError(
                 ['messages can only be appended; use outputMode("append")'], source=SOURCE
             )
+        if StreamWriter is object:
+            problem = "a stream needs Spark 4.1; in foreachBatch call write_partitions(batch, options)"
+            raise ConfigurationError([problem], source=SOURCE)
         options = {name: value for name, value in self.options.items() if name.lower() not in QUERY_OPTIONS}
-        return LanesStreamWriter(WritePlan.make(options, schema, stream=True), schema)
+        return LanesStreamWriter(WritePlan.make(options, schema, stream=True))
 
 
 @dataclass(frozen=True)
@@ -170,7 +159,7 @@ class LanesWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[RecordBatch]) -> RowsSent:
         """Send the rows of one partition, on the worker."""
-        return _write(self._plan, self._plan.rows(iterator))
+        return RowsSent(sum(self._plan.writing(iterator), RowCounts()))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Seal a run that is followed, and write the counts of all tasks to standard error and the manifest."""
@@ -186,23 +175,15 @@ class LanesWriter(DataSourceArrowWriter):
 class LanesStreamWriter(StreamWriter):  # type: ignore[misc]
     """Sends the rows of the batches of a stream; Spark copies it to each task."""
 
-    def __init__(self, plan: WritePlan, schema: StructType) -> None:
+    def __init__(self, plan: WritePlan) -> None:
         self._plan = plan
-        self._schema = schema
 
-    def write(self, iterator: Iterator[Any]) -> RowsSent:
+    def write(self, iterator: Iterator[RecordBatch]) -> RowsSent:
         """Send the rows of one partition of a batch, on the worker."""
-        chunks = self._plan.rows if ARROW_STREAMS else PlainRows(self._schema).chunks
-        return _write(self._plan, chunks(iterator))
+        return RowsSent(sum(self._plan.writing(iterator), RowCounts()))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Do nothing: Spark records the batch as done."""
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Do nothing: Spark retries the batch, which sends the same ids."""
-
-
-def _write(plan: WritePlan, rows: Iterator[Rows]) -> RowsSent:
-    context = TaskContext.get()
-    assert context is not None  # noqa: S101 - Spark calls this inside a task only
-    return RowsSent(counts=sum(plan.writing(rows, context), RowCounts()))

@@ -1,7 +1,7 @@
 """
-Start a job for spark-submit, which runs a file and not a module.
+Start `enqueue` for spark-submit, which runs a file and not a module.
 
-    spark-submit spark_jobs/submit.py loyalty_backfill --help
+    spark-submit spark_jobs/submit.py --help
 """
 
 from __future__ import annotations
@@ -14,21 +14,17 @@ from pathlib import Path
 
 NAMES = ("lanes_spark", "spark_jobs")
 OLDEST_PYTHON = (3, 11)
-JOBS = ("enqueue", "loyalty_backfill")
 
 
-def main(argv: list[str]) -> None:
-    """Run the job of the first argument, as a module of this package."""
+def main() -> None:
+    """Run the job as a module of this package."""
     if sys.version_info < OLDEST_PYTHON:
         sys.exit(f"Python 3.11 or newer is needed, and this is {sys.version}")
-    if len(argv) < 2 or argv[1] not in JOBS:  # noqa: PLR2004 - the program's name and the job's
-        sys.exit(f"usage: submit.py JOB [ARGUMENTS]; jobs: {', '.join(JOBS)}")
-    sys.argv = argv[1:]
-    runpy.run_module(f"{_package()}.{argv[1]}", run_name="__main__", alter_sys=True)
+    runpy.run_module(f"{_package()}.enqueue", run_name="__main__", alter_sys=True)
 
 
 def _package() -> str:
-    """Give the package of the jobs: the parent of this file, or on a cluster the installed one."""
+    """Give the package of the job: the parent of this file, or on a cluster the installed one."""
     folder = Path(__file__).resolve().parent
     if (folder / "__init__.py").exists():
         # Replaces the folder of this file, or its modules would be importable as top-level ones.
@@ -41,4 +37,4 @@ def _package() -> str:
 
 
 if __name__ == "__main__":
-    main(sys.argv)
+    main()

@@ -15,8 +15,6 @@ DELTA_LOG, HUDI_LOG, ICEBERG_FOLDER = "_delta_log", ".hoodie", "metadata"
 ICEBERG_LOG = re.compile(r".*\.metadata\.json(\.gz)?|version-hint\.text")
 READERS = ("delta", "iceberg", "hudi", "table")
 GLOB = re.compile(r"[*?\[{]")
-# As in: SELECT * FROM parquet.`s3://bucket/folder`
-IN_QUERY = re.compile(r"\b(\w+)\s*\.\s*`([^`]*/[^`]*)`")
 
 
 def check_formats(places: Sequence[tuple[str, str]], entries: Callable[[str], Sequence[str]]) -> None:
@@ -39,11 +37,6 @@ def check_formats(places: Sequence[tuple[str, str]], entries: Callable[[str], Se
     ]
     if problems:
         raise ConfigurationError(problems, source="tables to read")
-
-
-def places_in_query(query: str) -> list[tuple[str, str]]:
-    """Give format and path of each folder that a query reads by its path."""
-    return IN_QUERY.findall(query)
 
 
 def _tables(path: str, entries: Callable[[str], Sequence[str]]) -> Iterator[tuple[str, str]]:

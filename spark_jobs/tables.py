@@ -14,7 +14,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from lanes.errors import ConfigurationError
 
 from .partitions import reason_of
-from .table_formats import GLOB, READERS, check_formats, places_in_query
+from .table_formats import GLOB, READERS, check_formats
 from .text_files import JSON, CsvCheck, JsonLines, JsonPath
 
 if TYPE_CHECKING:
@@ -43,9 +43,7 @@ READER_OPTIONS = {
     "parquet": {"mergeSchema": "true"},
     "orc": {"mergeSchema": "true"},
 }
-# Read in place by a query, they have Spark's own defaults.
-ONLY_AS_VIEWS = ("csv", "xml")
-MERGED = tuple(f"spark.sql.{named}.mergeSchema" for named in ("parquet", "orc"))
+IN_QUERY = re.compile(r"\b(\w+)\s*\.\s*`([^`]*/[^`]*)`")
 # Spark takes the folder zip=007 for the number 7, p=1d for a double, and window=7d too.
 TEXT_OF_FOLDERS = "spark.sql.sources.partitionColumnTypeInference.enabled"
 UNREADABLE = ("MALFORMED_RECORD", "TextParsingException", "in CSV header", "CSV header does not")
@@ -87,7 +85,7 @@ def is_json(options: argparse.Namespace) -> bool:
 
 
 def _lines(spark: SparkSession, options: argparse.Namespace) -> DataFrame:
-    for argument in ("select", "schema", "split_by"):
+    for argument in ("select", "schema"):
         if getattr(options, argument) not in (None, "*"):
             name = f"--{argument.replace('_', '-')}"
             problem = (
@@ -207,22 +205,13 @@ def _cause(report: str) -> str:
 
 
 def _query(spark: SparkSession, query: str) -> DataFrame:
-    places = places_in_query(query)
-    problems = [
-        f"{path!r} in the query would be read with Spark's defaults for {named}, which lose records; give it a "
-        f"name: --format {named.lower()} --view rows={path}, and the name in the query"
-        for named, path in places
-        if named.lower() in ONLY_AS_VIEWS
-    ]
-    problems += [_NO_QUERY for named, _ in places if named.lower() in JSON]
-    if problems:
-        raise ConfigurationError(problems, source=SOURCE)
-    for name in MERGED:
-        if not spark.sparkContext.getConf().contains(name):
-            spark.conf.set(name, "true")
-    for named, path in places:
-        if named.lower() not in READERS:
-            _check_files(spark, path, spark.read.format(named).load(path), named)
+    # As in: SELECT * FROM parquet.`s3://bucket/folder`
+    if found := IN_QUERY.search(query):
+        problem = (
+            f"{found[2]!r} in the query would be read with Spark's defaults, which lose records; give it a name: "
+            f"--view rows={found[2]}, and that in the query"
+        )
+        raise ConfigurationError([problem], source=SOURCE)
     return spark.sql(query)
 
 

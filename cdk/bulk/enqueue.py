@@ -135,18 +135,6 @@ class BulkEnqueue(Construct):
         )
         if follow:
             ledger.grant_follow(self.job_role)
-        self.network.admit(
-            self.job_role,
-            readable=[
-                *(
-                    asset.bucket.arn_for_objects(asset.s3_object_key)
-                    for asset in (self.entry_point, self.packages)
-                ),
-                *(bucket.arn_for_objects("*") for bucket in (self.files, *inputs)),
-            ],
-            written=[self.files.arn_for_objects("*")],
-            listed=[bucket.bucket_arn for bucket in (self.files, *inputs)],
-        )
         self.deployment = deployment_document(queues=queues, ledger=ledger)
         self.parameter = ssm.StringParameter(
             self,
@@ -190,9 +178,9 @@ class BulkEnqueue(Construct):
         construct_id: str,
         *,
         schedule: scheduler.ScheduleExpression,
-        job: str,
         arguments: Sequence[str],
         maximum_executors: int = 3,
+        timeout: Duration | None = None,
     ) -> scheduler.Schedule:
         """
         Run a job on a schedule.
@@ -205,9 +193,9 @@ class BulkEnqueue(Construct):
         Args:
             construct_id: The id of the schedule in this construct, which begins the names of its runs.
             schedule: The times to run at.
-            job: The name of the job, for example ``enqueue``.
             arguments: The arguments of the job, without those for lanes and manifest.
             maximum_executors: The maximum number of executors of the job.
+            timeout: The job is cancelled after this time, 12 hours by default, 7 days at most.
 
         Raises:
             ConfigurationError: ``construct_id`` cannot begin the name of a run.
@@ -230,8 +218,8 @@ class BulkEnqueue(Construct):
         )
         acknowledge_wildcard(role, f"{application}/jobruns/*", "A job that is started has no id before")
         request = self._start_request(
-            [job, *arguments], run=f"{construct_id}-{SCHEDULED_TIME}", executors=maximum_executors
-        )
+            arguments, run=f"{construct_id}-{SCHEDULED_TIME}", executors=maximum_executors
+        ) | {"ExecutionTimeoutMinutes": (timeout or Duration.hours(12)).to_minutes()}
         made = scheduler.Schedule(
             self,
             construct_id,

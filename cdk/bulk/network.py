@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from aws_cdk import Annotations, Stack
+from aws_cdk import Annotations
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
@@ -17,16 +17,6 @@ from .permissions import Catalog
 
 HTTPS = ec2.Port.tcp(443)
 # AWS: without a VPC a job reaches some services only, and SQS is not listed (EMR-Serverless-UserGuide/considerations).
-# AWS: buckets of EMR, by region and with the exceptions of two of them (EMR ManagementGuide/private-subnet-iampolicy).
-EMR_READ = (
-    "aws157-instance-data-0-prod-{0}",
-    "aws157-instance-data-1-prod-{0}",
-    "aws157-instance-data-bucket-0-prod-ap-southeast-2",
-    "aws157-instance-data-bucket-1-prod-ap-southeast-2",
-    "al2023-repos-{0}-de612dc2",
-    "repo.{0}.emr.amazonaws.com",
-)
-EMR_WRITTEN = ("aws157-logs-prod", "aws157-logs-prod-{0}", "prod.{0}.appinfo.src", *EMR_READ[:4])
 MAX_ZONES = 2
 ZONE_ID = re.compile(r"[a-z]+\d-az\d+")
 
@@ -37,8 +27,8 @@ class JobNetwork(Construct):
 
     EMR Serverless reaches S3 without a VPC, but SQS only through one. If you pass no VPC, the construct makes one:
     isolated subnets in two zones, an interface endpoint of SQS that only allows sending to these lanes, and a gateway
-    endpoint of S3 that only allows the buckets of jobs and those of EMR itself. A catalog adds an interface endpoint of
-    Glue, and runs to follow a gateway endpoint of DynamoDB. There is no NAT gateway and no route to the internet.
+    endpoint of S3, where EMR has buckets of its own. A catalog adds an interface endpoint of Glue, and runs to follow a
+    gateway endpoint of DynamoDB. There is no NAT gateway and no route to the internet.
 
     AWS charges each interface endpoint by the hour and zone, whether jobs run or not: in two zones about $15 a month.
     Gateway endpoints are free.
@@ -78,7 +68,6 @@ class JobNetwork(Construct):
         runs: dynamodb.ITable | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
-        self._s3: ec2.GatewayVpcEndpoint | None = None
         _refuse(zones, own_vpc=vpc is not None)
         self.vpc = vpc or self._closed_vpc(zones)
         self.workers = ec2.SecurityGroup(
@@ -95,38 +84,6 @@ class JobNetwork(Construct):
             else ec2.SubnetType.PRIVATE_WITH_EGRESS
         )
         self.subnets = self.vpc.select_subnets(subnet_type=kind)
-
-    def admit(
-        self, role: iam.IRole, *, readable: Sequence[str], written: Sequence[str], listed: Sequence[str]
-    ) -> None:
-        """
-        Let the endpoint of S3 pass the calls of a role, in a closed VPC; one of yours has its own endpoints.
-
-        Args:
-            role: The role of jobs.
-            readable: The ARNs of objects to read.
-            written: The ARNs of objects to write.
-            listed: The ARNs of buckets to list.
-
-        """
-        if self._s3 is None:
-            return
-        # AWS: the principal of a gateway endpoint's policy is "*"; a condition names the role (AWS PrivateLink guide,
-        # "Gateway endpoints for Amazon S3").
-        only_role = {"ArnEquals": {"aws:PrincipalArn": role.role_arn}}
-        for actions, resources in (
-            (["s3:GetObject"], readable),
-            (["s3:PutObject"], written),
-            (["s3:ListBucket"], listed),
-        ):
-            self._s3.add_to_policy(
-                iam.PolicyStatement(
-                    principals=[iam.AnyPrincipal()],
-                    actions=actions,
-                    resources=[*resources],
-                    conditions=only_role,
-                )
-            )
 
     def _closed_vpc(self, zones: Sequence[str]) -> ec2.Vpc:
         if not zones:
@@ -158,16 +115,7 @@ class JobNetwork(Construct):
         return vpc
 
     def _add_endpoints(self, lanes: list[LaneQueue], catalog: Catalog | None) -> None:
-        self._s3 = self.vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3)
-        stack = Stack.of(self)
-        emr_read, emr_written = (
-            [f"arn:{stack.partition}:s3:::{name.format(stack.region)}/*" for name in names]
-            for names in (EMR_READ, EMR_WRITTEN)
-        )
-        for actions, resources in ((["s3:GetObject"], emr_read), (["s3:PutObject"], emr_written)):
-            self._s3.add_to_policy(
-                iam.PolicyStatement(principals=[iam.AnyPrincipal()], actions=actions, resources=resources)
-            )
+        self.vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3)
         bell = lanes[0].bell
         queues = [lane.queue for lane in lanes] + ([] if bell is None else [bell.queue])
         self._add_endpoint(

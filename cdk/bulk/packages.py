@@ -44,7 +44,7 @@ def job_packages(scope: Construct, construct_id: str) -> assets.Asset:
 
 
 def entry_point(scope: Construct, construct_id: str) -> assets.Asset:
-    """Upload the program that starts a job by its name."""
+    """Upload the program that starts the job."""
     return assets.Asset(scope, construct_id, path=str(jobs_folder() / "submit.py"))
 
 

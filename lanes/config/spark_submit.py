@@ -2,13 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 PACKAGES = "packages"
 STACK_TAG, RUN_TAG = "lanes:stack", "lanes:run"
 """Tags of the resources and runs of bulk jobs, for cost allocation."""
@@ -22,34 +15,7 @@ CATALOG = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SparkExtras:
-    """
-    Additions of one run to Spark.
-
-    Attributes:
-        packages: Maven coordinates of jars, with commas.
-        jars: jars, with commas.
-        conf: settings, NAME=VALUE.
-    """
-
-    packages: str | None = None
-    jars: str | None = None
-    conf: Sequence[str] = ()
-
-    def arguments(self) -> list[str]:
-        """Return them as arguments, for spark-submit as for a job without it."""
-        named = {"--packages": self.packages, "--jars": self.jars}
-        given = [word for name, value in named.items() if value for word in (name, value)]
-        return given + [word for one in self.conf for word in ("--conf", one)]
-
-
-NO_EXTRAS = SparkExtras()
-
-
-def spark_submit_parameters(
-    *, packages: str, executors: int, catalog: bool, extras: SparkExtras = NO_EXTRAS
-) -> str:
+def spark_submit_parameters(*, packages: str, executors: int, catalog: bool, more: str = "") -> str:
     """
     Return the parameters of spark-submit.
 
@@ -57,7 +23,7 @@ def spark_submit_parameters(
         packages: URL of the archive with the job's packages; driver and executors unpack it.
         executors: maximum number of executors; each has two cores and 4 GB, as the driver has.
         catalog: whether names of tables are looked up in the AWS Glue Data Catalog.
-        extras: additions, which override settings of the same name.
+        more: further parameters, which override settings of the same name.
     """
     settings = {
         "spark.archives": f"{packages}#{PACKAGES}",
@@ -77,4 +43,4 @@ def spark_submit_parameters(
         **(CATALOG if catalog else {}),
     }
     ours = " ".join(f"--conf {name}={value}" for name, value in settings.items())
-    return " ".join(filter(None, (ours, shlex.join(extras.arguments()))))
+    return f"{ours} {more}".strip()

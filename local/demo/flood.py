@@ -127,16 +127,11 @@ class Stage:
         return taken
 
     def send_backfill(self, customers: int) -> None:
-        """Run the job that makes the table of customers and sends it; raise `DemoError` if it fails."""
-        always, once = plan.failing(customers)
+        """Run the job that makes the rows of the customers and sends them; raise `DemoError` if it fails."""
         endpoint, log = self._platform.endpoint_url, self._logs / f"spark-{self.name}.log"
-        command = (
-            f"spark_jobs.loyalty_backfill --customers {customers} --seed {plan.SEED} --run {plan.RUN} "
-            f"--groups {plan.GROUPS} --poison {always} --flaky {once} --stack {self.stack} --region {REGION} "
-            f"--endpoint-url {endpoint} --table"
-        )
+        where = ["--stack", self.stack, "--region", REGION, "--endpoint-url", endpoint]
         environment = without_aws_settings(os.environ) | isolated_variables(endpoint, USER_KEY)
-        words = [sys.executable, "-m", *command.split(), str(log.with_suffix(".table"))]
+        words = [sys.executable, "-m", "spark_jobs.enqueue", *plan.backfill_arguments(customers), *where]
         status = run_guarded(words, cwd=ROOT, environment=environment, log_path=log)
         said = log.read_text(errors="replace")
         if status or f'"sent": {customers},' not in said:

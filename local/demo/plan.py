@@ -1,5 +1,6 @@
 """The messages of the demo and when each is sent; the size of the backfill decides all of it."""
 
+from random import Random
 from typing import NamedTuple
 
 from lanes import Message, Priority
@@ -9,7 +10,7 @@ RUN, SEED = "loyalty-tiers", 1
 BACKFILL, PAYMENT, ORDER = "customer.loyalty_tier", "payment.captured", "order.placed"
 PRIORITIES = {BACKFILL: Priority.BULK, PAYMENT: Priority.HIGH, ORDER: Priority.NORMAL}
 GROUPS = 4
-"""Groups of customers, each handled in order: as the job names them with `--groups`."""
+"""Groups of customers, each handled in order."""
 AWAY_SECONDS = 12.0
 """How long the resource is away after the flood of a run."""
 BEFORE_URGENT, AWAY_TRIES, AWAY_PAUSE = 3, 6, 8.0
@@ -39,6 +40,24 @@ class Episode(NamedTuple):
 def backfill_ids(customers: int) -> list[str]:
     """Return the ids of the backfill, one for each customer, as the job derives them."""
     return [f"{RUN}:c-{number:07d}" for number in range(1, customers + 1)]
+
+
+def backfill_arguments(customers: int) -> list[str]:
+    """Return the arguments of the job that sends a row for each customer; which of them fail is drawn by the seed."""
+    always, once = failing(customers)
+    drawn = Random(SEED).sample(range(1, customers + 1), always + once)  # noqa: S311 - a demo
+    faults = "".join(
+        f" WHEN id IN ({', '.join(map(str, numbers))}) THEN '{fault}'"
+        for fault, numbers in (("always", drawn[:always]), ("once", drawn[always:]))
+    )
+    query = (
+        f"FROM range(1, {customers + 1}) SELECT format_string('c-%07d', id) AS customer_id, "
+        f"pmod(xxhash64(id), 61) AS orders, CASE{faults} END AS fault"
+    )
+    return [
+        *["--sql", query, "--kind", BACKFILL, "--id", f"concat('{RUN}:', customer_id)"],
+        *["--group-by", f"concat('customers-', pmod(crc32(customer_id), {GROUPS}))"],
+    ]
 
 
 def failing(customers: int) -> tuple[int, int]:

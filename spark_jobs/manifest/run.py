@@ -66,7 +66,18 @@ class RunManifest:
         earlier = next(iter(storage.names(f"{run_id}/sent/")), None) is not None
         return cls(storage=storage, run_id=run_id, session=session_name(now), earlier=earlier, clock=clock)
 
-    def task(self, *, partition: int, attempt: int, first: bool) -> TaskManifest:
+    def sent_before(self) -> SentBefore:
+        """Read what earlier sessions have sent."""
+        before = SentBefore()
+        if self.earlier:
+            own = f"{self.run_id}/sent/{self.session}/"
+            names = self.storage.names(f"{self.run_id}/sent/")
+            before.add_all(read_ids(self.storage, (name for name in names if not name.startswith(own))))
+        return before
+
+    def task(
+        self, *, partition: int, attempt: int, first: bool, before: SentBefore | None = None
+    ) -> TaskManifest:
         """
         Open the manifest in a task.
 
@@ -74,23 +85,20 @@ class RunManifest:
             partition: Number of the partition.
             attempt: Number of this attempt, unique in the session.
             first: Whether this is the first attempt at the partition.
+            before: What earlier sessions have sent, if it is known already.
         """
         self.check()
-        before, now = SentBefore(), SentBefore()
-        own = f"{self.run_id}/sent/{self.session}/"
-        if self.earlier:
-            names = self.storage.names(f"{self.run_id}/sent/")
-            before.add_all(read_ids(self.storage, (name for name in names if not name.startswith(own))))
+        now = SentBefore()
         if not first:
             # Other tasks of this session matter only after a failure, when rows may be in other partitions.
-            now.add_all(read_ids(self.storage, self.storage.names(own)))
+            now.add_all(read_ids(self.storage, self.storage.names(f"{self.run_id}/sent/{self.session}/")))
         task = TaskManifest(
             self.storage,
             run_id=self.run_id,
             session=self.session,
             partition=partition,
             attempt=attempt,
-            before=before,
+            before=self.sent_before() if before is None else before,
             now=now,
             clock=self.clock,
             check=self.check,

@@ -143,7 +143,7 @@ def check_purpose(storage: Storage, *, run_id: str, purpose: Mapping[str, object
     if storage.create(name, json.dumps(mine, indent=2).encode()):
         return
     known = json.loads(storage.read(name))
-    # A file that is sent without Spark has no types, for example.
+    # The data source knows less of its purpose than a job.
     different = [key for key in sorted({*known} & {*mine} - {CONTENTS}) if known[key] != mine[key]]
     if different:
         changes = "; ".join(f"{key} is {known[key]!r}, and now {mine[key]!r}" for key in different)
@@ -152,7 +152,6 @@ def check_purpose(storage: Storage, *, run_id: str, purpose: Mapping[str, object
         )
         raise ConfigurationError([problem], source="name of the run")
     before, now = known.get(CONTENTS, {}), mine.get(CONTENTS, {})
-    # A file that is sent without Spark has no checksum.
     if any(before[key] != now[key] for key in {*before} & {*now}):
         event = {"event": "table_changed", "run": run_id, "before": before, "now": now}
         sys.stderr.write(json.dumps(event) + "\n")

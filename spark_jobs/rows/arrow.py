@@ -5,50 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from .outgoing import UnreadableRow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
-    from ..order import OrderKey
     from .outgoing import Rows
 
 # Rows are converted to Python objects in slices of this size, however large Spark's batches are.
 SLICE_ROWS = 500
 SLICE_BYTES = 8 * 1024 * 1024
-BATCH_ROWS = 10_000
-
 
 LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
-
-
-def in_order(batches: Iterable[pa.RecordBatch], order: Sequence[OrderKey]) -> Iterable[pa.RecordBatch]:
-    """
-    Sort the rows of a partition, which is held in memory; equal ones keep their order, and nulls come last.
-
-    Args:
-        batches: Arrow batches of one schema.
-        order: Columns and fields; without any, the batches stay as they are.
-    """
-    if not order:
-        return batches
-    held = list(batches)
-    if not held:
-        return held
-    table = pa.Table.from_batches(held)
-    keys = {str(place): _field(table, key.expression) for place, key in enumerate(order)}
-    directions = [
-        (str(place), "descending" if key.descends else "ascending") for place, key in enumerate(order)
-    ]
-    places = pc.sort_indices(pa.table(keys), sort_keys=directions)
-    return list(table.take(places).to_batches(max_chunksize=BATCH_ROWS))
-
-
-def _field(table: pa.Table, path: str) -> pa.ChunkedArray:
-    column, *fields = path.split(".")
-    return pc.struct_field(table[column], fields) if fields else table[column]
 
 
 def rows_of_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[Rows]:

@@ -80,14 +80,12 @@ class RowReader:
     Attributes:
         kind: Kind of rows without one.
         priority: Priority of rows without one.
-        shards: Number of groups for rows without one; None makes each its own group.
         source: Source of the messages.
         mark: Mark of the run that is followed; None for none.
     """
 
     kind: str | None
     priority: int
-    shards: int | None = None
     source: str = "spark"
     mark: Mark | None = None
 
@@ -205,16 +203,9 @@ class RowReader:
             kind,
             data,
             identity,
-            group or self._shard(kind, identity),
+            group,
             self.priority if priority is None else priority,
         )
-
-    def _shard(self, kind: str, identity: str) -> str | None:
-        if self.shards is None:
-            return None
-        shard = uuid.uuid5(NAMESPACE, identity).int % self.shards
-        name = f"{kind}:{shard}"
-        return name if SQS_ID.fullmatch(name) else f"{uuid.uuid5(NAMESPACE, kind)}:{shard}"
 
 
 # Most rows of a job have one kind.

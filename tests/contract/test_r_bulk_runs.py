@@ -8,19 +8,16 @@ import sys
 
 import pytest
 
-from lanes.errors import AwsError, LanesError, RunError
+from lanes.errors import AwsError, ConfigurationError, LanesError
 from lanes.message_filter import MessageFilter
 from lanes.overrides import Action, Override
 from lanes.producer.calls import ThreadedCalls
 from lanes.producer.outgoing import CallEnded
-from lanes.runs import Counts, Mark, State
+from lanes.runs import Counts, State
 from lanes.testing.calls import ProcessKilled
 from spark_jobs import following, worker_calls
 from spark_jobs.failures import WriteFailedError, report
-from spark_jobs.following import SharedSeal
 from spark_jobs.plan import WritePlan
-from spark_jobs.sending.task import RowCounts
-from spark_jobs.source import LanesWriter, RowsSent
 from tests.support.followed import FAULTS, KIND, NAME, OVER, Followed
 
 BAD = {"id": 1.5}
@@ -64,14 +61,15 @@ class Bulk(Followed):
         monkeypatch.setattr(following, "sender_of", lambda *_: self.world.producer(source="shop"))
         monkeypatch.setattr(following, "sleep", self.pauses.append)
 
-    def job(self, rows, follow=FOLLOWED, **more):
+    def job(self, rows, follow=FOLLOWED, expected=None, **more):
         """Send the rows under the name of the run and give the exit code; a process that dies gives None."""
         run = {"runId": NAME, "manifestPath": str(self.folder / "runs")}
-        follow = follow and {"expected": len(rows), **follow}
         plan = None
         try:
-            plan = WritePlan.make(self._options | run | follow | more, None)
-            done = plan.finish(plan.writing([self._rows(rows)], Task()))
+            plan = WritePlan.make(
+                self._options | run | follow | more, None, count=lambda: expected or len(rows)
+            )
+            done = plan.finish(plan.sending([self._rows(rows)], Task()))
         except ProcessKilled:
             self.world.calls.killed = False
             return None
@@ -237,11 +235,10 @@ def test_a_run_whose_driver_died_in_the_seal_is_sealed_before_anything_more_is_s
         return working(*arguments)
 
     bulk.world.runs.seal_chunk = seal_chunk
-    follow = FOLLOWED | {"expected": 80}
-    assert bulk.job(rows(3), follow=follow) is None or chunk == 2
+    assert bulk.job(rows(3), expected=80) is None or chunk == 2
     bulk.world.runs.seal_chunk = working
 
-    assert bulk.job(rows(4), follow=follow, takeOver="true") == 1
+    assert bulk.job(rows(4), expected=80, takeOver="true") == 1
     assert "it is not one of the members" in capsys.readouterr().err
     bulk.drain()
 
@@ -336,26 +333,15 @@ def test_a_job_whose_run_is_closed_fails_and_ends_its_session(bulk, monkeypatch,
     assert "is closed; give another name" in capsys.readouterr().err
 
 
-def test_a_data_source_that_cannot_seal_says_that_its_tasks_are_not_at_fault(bulk, monkeypatch, tmp_path):
-    """Spark calls `abort` after a `commit` that failed."""
+def test_a_writer_that_cannot_count_its_rows_is_refused(bulk, tmp_path):
+    """The chunks of a run follow from their number; nothing has begun."""
     options = {"deployment": bulk.world.deployment.to_json(), "kind": KIND, "follow": "true"}
     run = {"runId": NAME, "manifestPath": str(tmp_path / "runs")}
-    writer = LanesWriter(WritePlan.make(options | run, None))
-    bulk.world.runs.close(NAME, who="ops", why="wrong month")
 
-    with pytest.raises(RunError, match="it is closed"):
-        writer.commit([RowsSent(RowCounts())])
-    writer.abort([RowsSent(RowCounts())])
+    with pytest.raises(
+        ConfigurationError, match=r"can't count them; call write_partitions\(table, options\)"
+    ):
+        WritePlan.make(options | run, None)
 
-    (session,) = (tmp_path / "runs" / NAME / "sessions").iterdir()
-    assert json.loads(session.read_text())["reason"] == "all tasks have ended, and their commit has failed"
-
-
-def test_members_that_change_during_a_shared_seal_are_refused():
-    """Spark reads the manifest again if an executor with sorted members is lost: it may have more by then."""
-    one, another = (bytes(8) + text * 8 for text in (b"a", b"b"))
-    seal = SharedSeal(options=None, deployment=None, mark=Mark(name=NAME, chunks=4), shares=1)
-    (counted,) = seal.count(0, [(0, one), (0, one)])
-
-    with pytest.raises(RunError, match="has changed while it was sealed"):
-        seal.write(0, [(0, one + another)], counted)
+    assert not (tmp_path / "runs").exists()
+    assert bulk.world.runs.head(NAME) is None

@@ -1,8 +1,8 @@
 """
 S1, the data source.
 
-`df.write.format("lanes")` (Spark 4) and the same writer under `foreachPartition` (Spark 3.5). Columns: kind, data,
-group, id, priority. A bad option or a missing column fails on the driver, before any task.
+`df.write.format("lanes")` (Spark 4) and the same writer as a function (Spark 3.5). Columns: kind, data, group, id,
+priority. A bad option or a missing column fails on the driver, before any task.
 """
 
 import json
@@ -13,7 +13,7 @@ import pytest
 from pyspark.errors import AnalysisException
 
 from lanes.errors import ConfigurationError
-from spark_jobs import PartitionWriter, write_partitions
+from spark_jobs import write_partitions
 from spark_jobs.options import WriterOptions
 
 
@@ -92,13 +92,6 @@ def test_order_within_a_group_is_that_of_the_partition(spark, lanes):
         assert len(numbers) == 20
 
 
-def test_rows_without_a_group_are_spread_over_shards(spark, lanes):
-    """A table without a natural group uses as many groups as asked for."""
-    lanes.write(spark.range(60).selectExpr("struct(id AS n) AS data"), shards="3")
-
-    assert {group for group, _ in lanes.take("MAIN")} == {"a.kind:0", "a.kind:1", "a.kind:2"}
-
-
 def test_the_lanes_of_a_stack_are_found_by_its_name(spark, lanes):
     """The driver reads where the lanes are from the stack's parameter."""
     options = {"stack": lanes.stack, "endpointUrl": lanes.endpoint_url, "kind": "a.kind"}
@@ -111,7 +104,7 @@ def test_the_lanes_of_a_stack_are_found_by_its_name(spark, lanes):
 @pytest.mark.parametrize(
     ("columns", "options", "named"),
     [
-        ("id", {"priority": "urgent", "shard": "3"}, ["priority is 'urgent'", "did you mean 'shards'?"]),
+        ("id", {"priority": "urgent", "sorce": "3"}, ["priority is 'urgent'", "did you mean 'source'?"]),
         ("id", {}, ["column 'data' is missing"]),
         ("'1' AS data, id AS grp", {}, ["unknown column 'grp'; did you mean 'group'?"]),
         ("CAST(id AS double) AS group, '1' AS data", {}, ["column 'group' is double"]),
@@ -167,28 +160,13 @@ def test_few_groups_fill_batches_when_rows_are_independent(spark, aws, lanes):
     aws.calls(reset=True)
 
     lanes.write(
-        spark.range(100, numPartitions=2).selectExpr("struct(id AS n) AS data", "id"),
-        shards="2",
+        spark.range(100, numPartitions=2).selectExpr("struct(id AS n) AS data", "id", "id % 2 AS group"),
         ordering="none",
     )
 
     calls = sum(counted.get("sqs.SendMessageBatch", 0) for counted in aws.calls().values())
     assert calls == 10
     assert lanes.waiting() == 100
-
-
-@pytest.mark.parametrize("writer", ["data source", "write_partitions"])
-def test_a_group_arrives_in_the_order_of_the_option(spark, lanes, writer):
-    """A repartition gives the rows of several partitions in any order."""
-    table = spark.range(0, 60, 1, 6).selectExpr("struct(60 - id AS seq) AS data", "'c1' AS group")
-    options = lanes.options(orderBy="data.seq")
-
-    if writer == "data source":
-        table.repartition("group").write.format("lanes").mode("append").options(**options).save()
-    else:
-        write_partitions(table.repartition("group"), options)
-
-    assert [event["data"]["seq"] for _, event in lanes.take("MAIN")] == list(range(1, 61))
 
 
 UNREADABLE = """
@@ -249,14 +227,3 @@ def test_the_form_for_older_sparks_does_the_same(spark, lanes, more_lanes, tmp_p
 
     assert [(one["messages"], one["skipped"]) for one in done] == [(10, 40), (0, 50)]
     assert (lanes.waiting(), more_lanes.waiting()) == (40, 10)
-
-
-def test_the_form_for_older_sparks_is_a_function_for_each_partition(spark, lanes):
-    """It is made on the driver, where wrong options fail, and travels to the tasks."""
-    table = spark.range(3).selectExpr("named_struct('n', id, 'on', array(named_struct('k', 1))) AS data")
-
-    table.foreachPartition(PartitionWriter.plan(table.schema, lanes.options()))
-
-    assert sorted(event["data"]["n"] for _, event in lanes.take("MAIN")) == [0, 1, 2]
-    with pytest.raises(ConfigurationError, match="unknown option 'kin'"):
-        PartitionWriter.plan(table.schema, {"deployment": lanes.deployment.to_json(), "kin": "a"})

@@ -19,7 +19,7 @@ from cdk.bulk.packages import bundle
 from lanes.config.spark_submit import spark_submit_parameters
 from lanes.errors import ConfigurationError
 from spark_jobs.options import RUN_ID
-from tests.support.infrastructure import allowed, as_list, lanes_config, new_app, render, resources
+from tests.support.infrastructure import allowed, lanes_config, new_app, render, resources
 
 APPLICATION = "AWS::EMRServerless::Application"
 
@@ -46,7 +46,6 @@ def bulk_template():
         bulk.add_schedule(
             "Nightly",
             schedule=scheduler.ScheduleExpression.cron(hour="3", minute="0"),
-            job="enqueue",
             arguments=["--table", "s3://lake/customers", "--kind", "customer.remind"],
         )
 
@@ -163,30 +162,6 @@ def test_the_network_reaches_sqs_and_s3_and_nothing_else(bulk_template):
     assert render(statement["Resource"]).startswith("<LanesL2Queue")
 
 
-def test_the_endpoint_of_s3_passes_the_buckets_of_jobs_and_of_emr_alone(bulk_template):
-    """What a job must not read or write does not leave the network, whoever calls."""
-    (endpoint,) = (
-        one
-        for one in resources(bulk_template, "AWS::EC2::VPCEndpoint").values()
-        if one["VpcEndpointType"] == "Gateway"
-    )
-    by_role, by_anyone = {}, {}
-    for statement in endpoint["PolicyDocument"]["Statement"]:
-        assert statement["Effect"] == "Allow"
-        found = by_role if "Condition" in statement else by_anyone
-        found[statement["Action"]] = [render(one) for one in as_list(statement["Resource"])]
-        if found is by_role:
-            role = render(statement["Condition"]["ArnEquals"]["aws:PrincipalArn"])
-            assert role.startswith("<BulkJobRole")
-
-    assert by_role.keys() == {"s3:GetObject", "s3:PutObject", "s3:ListBucket"}
-    assert all(arn.startswith("<BulkFiles") for arn in by_role["s3:PutObject"] + by_role["s3:ListBucket"])
-    assert by_anyone.keys() == {"s3:GetObject", "s3:PutObject"}
-    emr = by_anyone["s3:GetObject"] + by_anyone["s3:PutObject"]
-    assert all(arn.startswith("arn:<AWS::Partition>:s3:::") and arn.endswith("/*") for arn in emr)
-    assert "arn:<AWS::Partition>:s3:::aws157-instance-data-0-prod-<AWS::Region>/*" in emr
-
-
 def test_workers_are_where_the_endpoints_are_and_let_nobody_in(bulk_template):
     """Their group is the application's, and the endpoint of SQS lets it in, on one port."""
     _, application = the_only(bulk_template, APPLICATION)
@@ -262,7 +237,8 @@ def test_a_scheduled_run_is_named_by_schedule_and_time(bulk_template):
 
     assert render(schedule["Target"]["Arn"]).endswith(":scheduler:::aws-sdk:emrserverless:startJobRun")
     assert request["ClientToken"] == "<aws.scheduler.execution-id>"
-    assert arguments[:5] == ["enqueue", "--table", "s3://lake/customers", "--kind", "customer.remind"]
+    assert request["ExecutionTimeoutMinutes"] == 720
+    assert arguments[:4] == ["--table", "s3://lake/customers", "--kind", "customer.remind"]
     assert arguments[arguments.index("--run") + 1] == "Nightly-<aws.scheduler.scheduled-time>"
     assert RUN_ID.fullmatch("Nightly-2026-01-31T03:00:00Z")
     assert "spark.dynamicAllocation.maxExecutors=3" in submit["SparkSubmitParameters"]
@@ -290,9 +266,7 @@ def test_a_schedule_that_cannot_name_runs_is_refused(name):
     bulk = BulkEnqueue(stack, "Bulk", queues=queues, ledger=Ledger(stack, "Ledger"))
 
     with pytest.raises(ConfigurationError, match=f"the id of the schedule is '{name}'"):
-        bulk.add_schedule(
-            name, schedule=scheduler.ScheduleExpression.cron(hour="3"), job="enqueue", arguments=[]
-        )
+        bulk.add_schedule(name, schedule=scheduler.ScheduleExpression.cron(hour="3"), arguments=[])
 
 
 def stacks_of_the_app(**context):

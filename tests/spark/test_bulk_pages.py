@@ -10,7 +10,6 @@ import pytest
 import typer
 
 from lanes.cli.main import app
-from spark_jobs.customers import customer_table
 from spark_jobs.enqueue import parser, run
 from tests.docs.pages import ROOT, blocks
 
@@ -23,10 +22,20 @@ def commands():
     return [line for page in PAGES for block in blocks(page, "sh") for line in block.splitlines()]
 
 
+def customers(spark, count, path):
+    """Write a table of customers."""
+    columns = (
+        "concat('c-', id) AS customer_id",
+        "concat('country-', id % 6) AS country",
+        "id * 7 AS spent_cents",
+    )
+    spark.range(count).selectExpr(*columns).write.parquet(path)
+
+
 def test_the_jobs_of_the_pages_run(spark, lanes, tmp_path):
     """Word for word but for the places; the dry run first, then the run."""
     table = str(tmp_path / "customers")
-    customer_table(spark, 120, seed=1).write.parquet(table)
+    customers(spark, 120, table)
     places = {
         "build/customers": table,
         "build/runs": str(tmp_path / "runs"),
@@ -38,13 +47,13 @@ def test_the_jobs_of_the_pages_run(spark, lanes, tmp_path):
 
     dry, sent = (run(spark, parser().parse_args(shlex.split(job))) for job in jobs)
 
-    assert (dry["rows"], dry["groups"], dry["repeated_ids"], dry["too_large"]) == (120, 6, 0, 0)
+    assert (dry["rows"], dry["groups"], dry["equal_rows"], dry["refused"]) == (120, 6, 0, 0)
     assert (sent["sent"], sent["skipped"], sent["quarantined"]) == (120, 0, 0)
     assert lanes.waiting() == 120
 
 
 def test_the_verbs_of_the_pages_exist():
-    """With the options that are shown; arguments after the name of a job are those of the job."""
+    """With the options that are shown; others are those of the job."""
     bulk = typer.main.get_command(app).commands["bulk"].commands
     shown = [shlex.split(line)[2:] for line in commands() if line.startswith("lanes bulk ")]
 
@@ -57,7 +66,7 @@ def test_the_verbs_of_the_pages_exist():
 def test_the_example_for_older_sparks_sends_its_table(spark, lanes, tmp_path):
     """As a program of its own, started by spark-submit."""
     table = str(tmp_path / "customers")
-    customer_table(spark, 30, seed=1).write.parquet(table)
+    customers(spark, 30, table)
     packages = tmp_path / "packages"
     packages.mkdir()
     (packages / "lanes_spark").symlink_to(ROOT / "spark_jobs")

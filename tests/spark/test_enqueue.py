@@ -10,10 +10,7 @@ from pyarrow import parquet
 from lanes.errors import ConfigurationError
 from spark_jobs.contents import Contents, one_each
 from spark_jobs.enqueue import main
-from spark_jobs.failures import WriteFailedError
 from spark_jobs.partitions import write_partitions
-from spark_jobs.ranges import KEY, Ranges
-from spark_jobs.writing import Progress, manifest_of, write_table
 
 CUSTOMERS = [{"customer": f"c-{number}", "tier": "gold", "spent": number} for number in range(30)]
 
@@ -220,14 +217,6 @@ def test_rows_are_equal_if_their_messages_are(spark, rows, messages):
     assert one_each(table, contents, identity=None, equal_rows="one").count() == messages
 
 
-def test_other_names_of_fields_change_the_checksum(spark):
-    """Also those that differ in their case alone: the messages are others."""
-    texts = ["1D AS a, 2 AS A", "1D AS a, 2 AS B", "1D AS A, 2 AS a"]
-    tables = [spark.sql(f"SELECT struct({text}) AS data") for text in texts]
-
-    assert len({Contents.of(one).checksum for one in tables}) == 3
-
-
 def test_the_name_of_a_run_belongs_to_one_kind_selection_and_table(do, lanes, tmp_path, capsys):
     """Used for another one it would send nothing, or other rows; a changed table is said before it is sent."""
     asked = ["--table", table(tmp_path), "--id", "customer"]
@@ -285,7 +274,7 @@ def test_a_check_names_the_first_ten_of_each_cause(do, lanes, tmp_path):
 
 
 def test_a_check_sends_nothing_and_says_what_would_be_sent(do, lanes, tmp_path):
-    """Rows, counts by group, the largest messages, and messages that SQS would refuse."""
+    """Rows, repeated ids, counts by group, and messages that SQS would refuse."""
     found = do(
         *["--table", table(tmp_path), "--check"],
         *["--select", "customer, repeat('x', CASE WHEN spent = 7 THEN 1100000 ELSE spent END) AS text"],
@@ -294,16 +283,15 @@ def test_a_check_sends_nothing_and_says_what_would_be_sent(do, lanes, tmp_path):
     )
 
     assert lanes.waiting() == 0
-    assert (found["rows"], found["groups"], found["too_large"], found["repeated_ids"]) == (30, 2, 1, 1)
+    assert (found["rows"], found["groups"], found["refused"], found["equal_rows"]) == (30, 2, 1, 1)
     assert found["largest_groups"] == {"small": 20, "large": 10}
-    assert found["largest_messages"][0]["id"] == "7"
-    assert found["largest_messages"][0]["bytes"] > 2**20
+    assert "SQS accepts at most 1,048,576" in found["causes"][0]["first"][0]["reason"]
 
 
 def test_a_wrong_option_fails_before_anything_is_read_by_tasks(do, lanes, tmp_path):
     """The errors are those of the writer, with option and allowed values."""
-    with pytest.raises(ConfigurationError, match="option shards is 'many'"):
-        do("--table", table(tmp_path), "--shards", "many")
+    with pytest.raises(ConfigurationError, match="option maxBacklog is 'many'"):
+        do("--table", table(tmp_path), "--max-backlog", "many")
 
     assert lanes.waiting() == 0
 
@@ -348,7 +336,7 @@ def test_a_name_that_spark_does_not_know_is_an_error_of_one_line(do, lanes, tmp_
 
 
 def test_a_folder_of_another_format_is_not_sent(do, lanes, tmp_path):
-    """Its log says which rows are deleted; a query that names the folder is refused too."""
+    """Its log says which rows are deleted."""
     folder = tmp_path / "orders" / "year=2026"
     folder.mkdir(parents=True)
     (tmp_path / "orders" / "_delta_log").mkdir()
@@ -359,128 +347,12 @@ def test_a_folder_of_another_format_is_not_sent(do, lanes, tmp_path):
         ["--table", str(folder / "*.parquet")],
         # The log is not above the path that was typed.
         ["--table", str(tmp_path / "ord*")],
-        ["--sql", f"TABLE parquet.`{folder}`"],
-        ["--sql", f"TABLE parquet.`{tmp_path}/ord*`"],
         ["--sql", "SELECT * FROM orders", "--view", f"orders={folder}"],
     ):
         with pytest.raises(ConfigurationError, match="Name its format: --format delta"):
             do(*source)
 
     assert lanes.waiting() == 0
-
-
-def sessions_of(folder):
-    """Give the parts with a session that has ended, and the numbers of their messages."""
-    ends = sorted(folder.glob("parts/*/sessions/*.json"))
-    return [(end.parent.parent.name, json.loads(end.read_text())["messages"]) for end in ends]
-
-
-def test_a_table_in_parts_goes_on_where_it_stopped(do, lanes, tmp_path, monkeypatch):
-    """By ranges of a key and in their order; a part that failed sends its missing rows, complete ones are not read."""
-    monkeypatch.setattr("spark_jobs.ranges.ROWS_PER_PART", 8)
-    source = tmp_path / "rows.parquet"
-    rows = [{"n": number, "bad": number == 17} for number in [*range(30), None]]
-    parquet.write_table(pa.Table.from_pylist(rows), source)
-    asked = ["--table", str(source), "--id", "coalesce(n, -1)", "--split-by", "n"]
-    asked += ["--select", "n, if(bad, double('NaN'), 1.5) AS x", "--group-by", "n", "--order-by", "n"]
-    asked += ["--run", "spring", "--manifest", str(tmp_path / "runs")]
-
-    with pytest.raises(WriteFailedError, match=r"row .* cannot be sent") as failed:
-        do(*asked)
-    first = lanes.take("MAIN")
-    assert failed.value.summary["messages"] == len(first) >= 16
-    assert sessions_of(tmp_path / "runs/spring") == [("0001", 8), ("0002", 8)]
-    numbers = [event["data"]["n"] for _, event in first]
-    # A row without a key is in the first range.
-    assert set(numbers[:8]) == {None, *range(7)}
-    assert set(numbers[8:16]) == set(range(7, 15))
-
-    parquet.write_table(pa.Table.from_pylist([row | {"bad": False} for row in rows]), source)
-    done = do(*asked)
-
-    assert (done["rows"], done["parts"], done["parts_sent_before"]) == (31, 4, 2)
-    assert done["sent"] + len(first) == 31
-    assert sorted(numbers + [event["data"]["n"] for _, event in lanes.take("MAIN")], key=str) == sorted(
-        [row["n"] for row in rows], key=str
-    )
-    again = do(*asked)
-    assert (again["sent"], again["parts_sent_before"]) == (0, 4)
-    assert manifest_of({"runId": "spring", "manifestPath": str(tmp_path / "runs")}).counts() == (31, 0)
-
-
-def test_a_run_in_parts_is_another_than_the_same_run_as_a_whole(do, tmp_path):
-    """Its rows are recorded by part."""
-    asked = ["--table", table(tmp_path), "--id", "customer"]
-    asked += ["--run", "spring", "--manifest", str(tmp_path / "runs")]
-    do(*asked, "--split-by", "customer")
-
-    with pytest.raises(ConfigurationError, match="split_by is 'customer', and now None"):
-        do(*asked)
-
-
-def test_equal_rows_may_not_be_in_two_parts(do, lanes, tmp_path, monkeypatch):
-    """Both would be sent; split by the id, they are one message."""
-    monkeypatch.setattr("spark_jobs.ranges.ROWS_PER_PART", 10)
-    asked = ["--table", table(tmp_path), "--id", "tier", "--equal-rows", "one"]
-    asked += ["--run", "spring", "--manifest", str(tmp_path / "runs")]
-
-    with pytest.raises(ConfigurationError, match="29 of 30 rows are the message of another row"):
-        do(*asked, "--split-by", "spent")
-    assert (do(*asked, "--split-by", "tier")["sent"], lanes.waiting()) == (1, 1)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
-        ([], "--split-by needs --run and --manifest"),
-        (["--run", "r", "--manifest", "m", "--equal-rows", "each"], "leave --equal-rows each out"),
-        (
-            ["--run", "r", "--manifest", "m", "--group-by", "g", "--order-by", "day"],
-            "parts are sent in the order of",
-        ),
-        (
-            ["--run", "r", "--manifest", "m", "--group-by", "g", "--order-by", "n DESC"],
-            "parts are sent in the order of",
-        ),
-    ],
-)
-def test_parts_that_cannot_be_sent_are_refused(capsys, arguments, problem):
-    """As wrong usage: a promise of order holds across parts too."""
-    with pytest.raises(SystemExit):
-        main(["--table", "x", "--kind", "a.kind", "--split-by", "n", *arguments])
-
-    assert problem in capsys.readouterr().err
-
-
-def test_a_key_that_cannot_bound_parts_is_refused(do, tmp_path):
-    """Before the session begins."""
-    asked = ["--table", table(tmp_path), "--run", "r", "--manifest", str(tmp_path / "runs")]
-
-    with pytest.raises(
-        ConfigurationError, match="--split-by is double; a string, whole number, decimal or date"
-    ):
-        do(*asked, "--split-by", "CAST(spent AS DOUBLE)")
-    assert not (tmp_path / "runs/r").exists()
-
-
-@pytest.mark.parametrize("kind", ["STRING", "DECIMAL(9, 2)", "DATE"])
-def test_each_row_is_in_one_part_whatever_the_type_of_its_key(spark, monkeypatch, kind):
-    """Also the rows without a key and those at the bounds."""
-    monkeypatch.setattr("spark_jobs.ranges.ROWS_PER_PART", 9)
-    keys = spark.range(40).selectExpr(
-        f"CASE WHEN id = 7 THEN NULL WHEN '{kind}' = 'DATE' THEN string(date_add(DATE'2026-01-01', int(id DIV 2))) "
-        f"ELSE string(id DIV 2) END AS text",
-        "id",
-    )
-    numbered = keys.selectExpr(f"CAST(text AS {kind}) AS {KEY}", "id")
-    contents = Contents(rows=40, messages=40, checksum="")
-
-    ranges = Ranges.make(numbered, contents)
-
-    found = [[row.id for row in numbered.where(condition).collect()] for _, condition in ranges.parts()]
-    assert len(found) == 5
-    assert sorted(one for part in found for one in part) == list(range(40))
-    assert 7 in found[0]
 
 
 def test_a_run_and_its_manifest_belong_together(capsys):
@@ -492,39 +364,7 @@ def test_a_run_and_its_manifest_belong_together(capsys):
     assert "--run and --manifest belong together" in capsys.readouterr().err
 
 
-def test_progress_is_said_while_a_job_runs(spark, lanes, tmp_path):
-    """Lines of JSON with tasks, and with a manifest the messages so far."""
-    lines = []
-    options = {"runId": "spring", "manifestPath": str(tmp_path)}
-    numbers = spark.range(40, numPartitions=4).selectExpr("struct(id AS n) AS data", "id")
-
-    with Progress(spark, options, every=0.2, write=lines.append):
-        lanes.write(numbers, maxSendRate="20", **options)
-
-    states = [json.loads(line) for line in lines]
-    assert all(state["event"] == "progress" for state in states)
-    assert max(state["tasks"] for state in states) == 4
-    counts = [state["messages"] for state in states]
-    assert counts == sorted(counts)
-    assert 0 < counts[-1] <= 40
-
-
-def test_progress_counts_messages_without_a_manifest(spark, lanes):
-    """Spark passes the counts of a task on when it ends; the second task is slower by the rows that it has more."""
-    lines = []
-    halves = spark.range(120, numPartitions=2).where("id < 10 OR id >= 70")
-    table = halves.selectExpr("struct(id AS n) AS data", "id")
-
-    with Progress(spark, {}, every=0.2, write=lines.append) as progress:
-        write_partitions(table, lanes.options(maxSendRate="20"), accepted=progress.accepted)
-
-    counts = [json.loads(line)["messages"] for line in lines]
-    assert counts == sorted(counts)
-    assert 10 in counts
-    assert progress.accepted.value == 60
-
-
-def test_sparks_own_page_counts_the_rows_done_and_names_the_job(spark, lanes, tmp_path):
+def test_sparks_own_page_counts_the_rows_done(spark, lanes, tmp_path):
     """The query that sends gives a row for each row done and each task, and Spark counts the output of each step."""
     tracker = spark.sparkContext.statusTracker()
     before = set(tracker.getJobIdsForGroup(None))
@@ -534,18 +374,16 @@ def test_sparks_own_page_counts_the_rows_done_and_names_the_job(spark, lanes, tm
         "IF(id < 3, '{', '1') AS data", "id", "IF(id = 7, 60, 0) AS priority"
     )
 
-    done = write_table(
+    done = write_partitions(
         rows, lanes.options(runId="r", manifestPath=str(tmp_path), onError="quarantine", stack=None)
     )
 
-    assert (done["sent"], done["quarantined"], done["skipped"]) == (37, 3, 0)
+    assert (done["messages"], done["quarantined"], done["skipped"]) == (37, 3, 0)
     execution = store.executionsList().apply(known)
-    assert execution.description() == "Messages to the lanes of a deployment"
     assert output_rows(store, execution) == 42
     (job,) = set(tracker.getJobIdsForGroup(None)) - before
     # With a shuffle there would be two: Spark sends the rows of a task again if it loses its part of the shuffle.
     assert len(tracker.getJobInfo(job).stageIds) == 1
-    assert spark.sparkContext.getLocalProperty("spark.job.description") is None
 
 
 def output_rows(store, execution):

@@ -28,7 +28,7 @@ def test_columns_of_all_files_are_sent(do, lanes, tmp_path):
     for name, columns in (("a", {"id": ["1"]}), ("b", {"id": ["2"], "note": ["late"]})):
         parquet.write_table(pa.table(columns), tmp_path / f"{name}.parquet")
 
-    for source in (["--table", str(tmp_path)], ["--sql", f"TABLE parquet.`{tmp_path}`"]):
+    for source in (["--table", str(tmp_path)], ["--sql", "TABLE t", "--view", f"t={tmp_path}"]):
         do(*source, "--id", "id", "--source", source[0].strip("-"))
         assert data(lanes) == {"1": {"id": "1", "note": None}, "2": {"id": "2", "note": "late"}}
 
@@ -50,17 +50,16 @@ def test_values_in_names_of_folders_are_text_in_a_query_too(do, lanes, tmp_path)
         (tmp_path / f"window={value}").mkdir()
         parquet.write_table(pa.table({"n": [1]}), tmp_path / f"window={value}" / "a.parquet")
 
-    assert do("--sql", f"TABLE Parquet.`{tmp_path}`", "--id", "window")["sent"] == 2
+    assert do("--sql", "TABLE t", "--view", f"t={tmp_path}", "--id", "window")["sent"] == 2
     assert data(lanes) == {value: {"n": 1, "window": value} for value in ("1d", "7d")}
 
 
 def test_a_query_does_not_read_records_with_other_defaults(do, tmp_path):
-    """Without a line of names, and a record that it cannot read is one of nulls."""
-    file = tmp_path / "t.csv"
-    file.write_text("id\n1\n")
-
-    with pytest.raises(ConfigurationError, match=f"--format csv --view rows={file}"):
-        do("--sql", f"TABLE CSV.`{file}`")
+    """Spark reads CSV in place without a line of names, and a record that it cannot read is one of nulls."""
+    with pytest.raises(
+        ConfigurationError, match=r"give it a name: --view rows=/x/t\.csv, and that in the query"
+    ):
+        do("--sql", "SELECT * FROM people.a JOIN CSV . `/x/t.csv` USING (id)")
 
 
 def test_a_folder_that_spark_would_pass_over_is_refused(do, lanes, tmp_path):

@@ -4,8 +4,7 @@ Names of the files in a bulk run's manifest, which hold the counts: a listing is
     <run>/sent/<session>/p00003-a17-0001-1000.json          1,000 messages of partition 3, attempt 17
     <run>/quarantine/<session>/p00003-a17-0002-2.jsonl      2 rows of it that cannot be sent
     <run>/ended/<session>/p00003-a17.json                   rows that it skipped, or the reason of its failure
-    <run>/parts/0001/sent/...                               the same for a range of the table,
-    <run>/streams/<query>/batch-7/sent/...                  and for a batch of a stream
+    <run>/streams/<query>/batch-7/sent/...                  the same for a batch of a stream
 """
 
 from __future__ import annotations

@@ -2,15 +2,10 @@
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import Row
-from pyspark.sql import types as t
 
-from spark_jobs.order import order_keys
-from spark_jobs.rows.arrow import SLICE_BYTES, SLICE_ROWS, in_order, rows_of_batches
+from spark_jobs.rows.arrow import SLICE_BYTES, SLICE_ROWS, rows_of_batches
 from spark_jobs.rows.outgoing import UnreadableRow
-from spark_jobs.rows.plain import CHUNK_CHARACTERS, CHUNK_ROWS, PlainRows
 
-SCHEMA = t.StructType([t.StructField("data", t.StringType())])
 LARGE = "x" * 100_000
 
 
@@ -45,37 +40,6 @@ def test_maps_at_any_depth_are_dicts():
     schema = pa.schema([("plain", pa.string()), ("data", pa.struct([("deep", maps)]))])
 
     assert list(rows_of_batches(iter([pa.RecordBatch.from_pylist(rows, schema=schema)]))) == [rows]
-
-
-@pytest.mark.parametrize(
-    ("wrap", "kind"),
-    [
-        (str, t.StringType()),
-        (lambda text: Row(texts=[text]), t.StructType([t.StructField("texts", t.ArrayType(t.StringType()))])),
-        (lambda text: {"a": text}, t.MapType(t.StringType(), t.StringType())),
-    ],
-)
-def test_large_rows_of_a_partition_come_in_smaller_chunks(wrap, kind):
-    """Wherever the text is nested."""
-    plain = PlainRows(t.StructType([t.StructField("data", kind)]))
-    rows = [Row(data=wrap(text)) for text in ["s"] * (CHUNK_ROWS + 1) + [LARGE] * 200]
-
-    chunks = list(plain.chunks(iter(rows)))
-
-    assert len(chunks[0]) == CHUNK_ROWS
-    assert sum(map(len, chunks)) == len(rows)
-    assert max(map(len, chunks[1:])) * len(LARGE) <= CHUNK_CHARACTERS + len(LARGE)
-
-
-def test_no_rows_are_no_chunk():
-    """There is nothing to send."""
-    assert list(PlainRows(SCHEMA).chunks(iter([]))) == []
-    assert list(rows_of_batches(iter([]))) == []
-
-
-def test_rows_that_come_one_by_one_are_read_as_rows():
-    """Streams of Spark 4.0 have no batches."""
-    assert list(PlainRows(SCHEMA).chunks(iter([Row(data="1")]))) == [[{"data": "1"}]]
 
 
 def raw(numbers, kind):
@@ -139,30 +103,3 @@ def test_a_float_of_32_bits_keeps_its_shortest_form(kind, value):
     ((row,),) = rows_of_batches([pa.RecordBatch.from_arrays([pa.array([given], kind)], ["data"])])
 
     assert row == {"data": value}
-
-
-NESTED = pa.schema(
-    [
-        ("data", pa.struct([("day", pa.int32()), ("names", pa.map_(pa.string(), pa.int32()))])),
-        ("id", pa.string()),
-    ]
-)
-
-
-def test_a_partition_is_sorted_by_columns_and_fields():
-    """Nulls last, equal rows as they came, whatever batches they are in."""
-    days = [3, None, 1, 3, 2, 1]
-    rows = [
-        {"data": {"day": day, "names": [("a", place)]}, "id": str(place)} for place, day in enumerate(days)
-    ]
-    batches = [pa.RecordBatch.from_pylist(rows[start : start + 2], schema=NESTED) for start in (0, 2, 4)]
-
-    def ids(text):
-        return [
-            row["id"] for part in rows_of_batches(in_order(iter(batches), order_keys(text))) for row in part
-        ]
-
-    assert ids("data.day") == ["2", "5", "4", "0", "3", "1"]
-    assert ids("data.day desc, id DESC") == ["3", "0", "4", "5", "2", "1"]
-    assert list(in_order(iter([]), order_keys("id"))) == []
-    assert list(in_order(batches, ())) == batches

@@ -121,23 +121,3 @@ def test_a_name_that_a_struct_has_twice_is_named():
     assert problems_of(("data", t.MapType(TEXT, twice))) == [
         "data[key] has 'id' more than once; a JSON object has each name once"
     ]
-
-
-@pytest.mark.parametrize(
-    ("path", "problem"),
-    [
-        ("seq", "'seq', which the table lacks"),
-        ("data.seq", "'data.seq', which the table lacks"),
-        ("data.day.seq", "'data.day.seq', which the table lacks"),
-        ("data.tags", "'data.tags', which is array<string> and has no order"),
-        ("data", "'data', which is struct<day:int,tags:array<string>> and has no order"),
-    ],
-)
-def test_an_order_names_columns_that_can_be_sorted(path, problem):
-    """On the driver, before any task."""
-    schema = struct(("data", struct(("day", t.IntegerType()), ("tags", t.ArrayType(TEXT)))))
-
-    check_columns(schema, kind="a.kind", order_by=["data.day"])
-    with pytest.raises(ConfigurationError, match="orderBy") as caught:
-        check_columns(schema, kind="a.kind", order_by=[path])
-    assert problem in caught.value.problems[0]

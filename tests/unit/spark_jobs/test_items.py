@@ -50,10 +50,10 @@ def outcome(make):
         return f"{type(error).__name__}: {error}"
 
 
-@given(row=ROWS, shards=st.none() | st.integers(1, 9), mark=st.sampled_from([None, Mark("spring", 3)]))
-def test_an_item_is_the_message_of_its_row(row, shards, mark):
+@given(row=ROWS, mark=st.sampled_from([None, Mark("spring", 3)]))
+def test_an_item_is_the_message_of_its_row(row, mark):
     """Body, ids, size and refusals are the same for both ways of making them."""
-    reader = RowReader(kind="of.the.option", priority=-100, shards=shards, mark=mark)
+    reader = RowReader(kind="of.the.option", priority=-100, mark=mark)
     run = mark.text if mark else ""
 
     def long_way():

@@ -34,9 +34,9 @@ def test_names_are_read_in_any_case():
 
 def test_a_dict_may_hold_numbers_and_none():
     """As Spark's own `option` takes them."""
-    read = WriterOptions.from_options({"stack": "Shop", "shards": 12, "maxSendRate": 0.5, "runId": None})
+    read = WriterOptions.from_options({"stack": "Shop", "maxBacklog": 12, "maxSendRate": 0.5, "runId": None})
 
-    assert read == WriterOptions(stack="Shop", shards=12, max_send_rate=0.5)
+    assert read == WriterOptions(stack="Shop", max_backlog=12, max_send_rate=0.5)
 
 
 @pytest.mark.parametrize(("text", "priority"), [("BULK", -100), ("high", 50), ("0", 0), ("-7", -7)])
@@ -50,7 +50,7 @@ def test_all_problems_are_reported_at_once():
     problems = problems_of(
         stak="Shop",
         priority="urgent",
-        shards="0",
+        maxBacklog="0",
         maxSendRate="-1",
         kind="a kind",
         endpointUrl="x",
@@ -60,7 +60,7 @@ def test_all_problems_are_reported_at_once():
     assert len(problems) == 7
     assert "unknown option 'stak'; did you mean 'stack'?" in text
     assert "option priority is 'urgent'; a whole number or one of BULK" in text
-    assert "option shards is '0'; a whole number from 1 to 120000 is needed" in text
+    assert "option maxBacklog is '0'; a whole number from 1 to 1000000000 is needed" in text
     assert "option maxSendRate is '-1'; a number of messages a second above 0 is needed" in text
     assert "option kind: kind is 'a kind'" in text
     assert "option endpointUrl is 'x'" in text
@@ -110,12 +110,11 @@ def test_a_source_that_no_message_can_have_is_refused():
     assert "source" in problem
 
 
-def test_a_run_to_follow_has_a_name_a_manifest_and_a_size():
+def test_a_run_to_follow_has_a_name_and_a_manifest():
     """Its members are in the manifest."""
     run = {"stack": "Shop", "follow": "true", "runId": "spring", "manifestPath": "runs"}
-    read = WriterOptions.from_options({**run, "onComplete": "sent.all", "expected": 12})
-    assert (read.follow, read.on_complete, read.expected) == (True, "sent.all", 12)
-    assert WriterOptions.from_options(run).expected == 80_000
+    read = WriterOptions.from_options({**run, "onComplete": "sent.all"})
+    assert (read.follow, read.on_complete) == (True, "sent.all")
 
     assert problems_of(stack="Shop", follow="true") == [
         "option follow needs runId and manifestPath: the members are the ids recorded there"
@@ -123,9 +122,6 @@ def test_a_run_to_follow_has_a_name_a_manifest_and_a_size():
     assert problems_of(**run | {"runId": "-spring"}) == [
         "option runId is '-spring'; with option follow it must begin with a letter or digit"
     ]
-    assert problems_of(**run | {"follow": "false", "onComplete": "a.kind", "expected": "0"}) == [
-        "option expected is '0'; about the number of messages of the run is needed, 1 or more",
+    assert problems_of(**run | {"follow": "false", "onComplete": "a.kind"}) == [
         "option onComplete is about the end of a run, which needs option follow",
-        "option expected is about the end of a run, which needs option follow",
     ]
-    assert "must be a number of messages" in problems_of(**run, expected=10**12)[0]

@@ -161,27 +161,6 @@ def test_priority_makes_no_other_message():
     assert READER.message({"data": "1", "priority": 5}).id == READER.message({"data": "1"}).id
 
 
-def test_shards_spread_rows_without_a_group_only():
-    """Rows without a group share a fixed number of groups; a row's own group stays."""
-    reader = RowReader(kind="invoice.remind", priority=-100, shards=4)
-
-    groups = {reader.message({"data": str(number)}).group for number in range(200)}
-
-    assert groups == {f"invoice.remind:{shard}" for shard in range(4)}
-    assert reader.message({"data": "1", "group": "own"}).group == "own"
-
-
-@pytest.mark.parametrize("kind", ["käse.gekauft", "k" * 128])
-def test_any_kind_has_shards(kind):
-    """Also one that SQS would not take as a part of a group's name."""
-    reader = RowReader(kind=kind, priority=-100, shards=2)
-
-    groups = {reader.item({"data": str(number)}, number).message_group_id for number in range(50)}
-
-    assert sorted(group.rpartition(":")[2] for group in groups) == ["0", "1"]
-    assert all(SQS_ID.fullmatch(group) for group in groups)
-
-
 def test_a_row_without_any_kind_is_refused():
     """No kind is guessed."""
     with pytest.raises(ValueError, match="it has no kind"):

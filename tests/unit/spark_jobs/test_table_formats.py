@@ -3,7 +3,7 @@
 import pytest
 
 from lanes.errors import ConfigurationError
-from spark_jobs.table_formats import check_formats, places_in_query
+from spark_jobs.table_formats import check_formats
 
 FOLDERS = {
     "s3://lake": ["orders", "events", "logs", "plain"],
@@ -51,10 +51,3 @@ def test_a_table_is_refused_unless_its_format_is_named(path, found, named):
 def test_other_folders_are_read(path):
     """A folder called metadata is not Iceberg's without its log."""
     check(path)
-
-
-def test_a_query_can_name_folders_too():
-    """Spark reads files in place."""
-    query = "SELECT * FROM parquet.`s3://lake/orders` JOIN Delta . `/x/y` USING (id) WHERE people.`a` > 1"
-
-    assert places_in_query(query) == [("parquet", "s3://lake/orders"), ("Delta", "/x/y")]

@@ -206,17 +206,6 @@ def test_calls_that_were_in_flight_together_count_once():
     assert made.next_due() == pytest.approx(1.04), "calls of a later moment count again"
 
 
-def test_throttled_entries_of_an_accepted_call_are_sent_again_alone():
-    """SQS may throttle a part of a batch."""
-    made = window(10)
-    answer = Refused(code="RequestThrottled", reason="slower", retryable=True)
-
-    accepted = made.settle(made.next_batch(0.0), [ACCEPTED] * 8 + [answer] * 2, 0.0)
-
-    assert [one.index for one in accepted] == list(range(8))
-    assert [one.index for one in made.next_batch(1.0)] in ([8, 9], [9, 8])
-
-
 def test_a_row_that_may_have_been_sent_is_given_up_in_time_although_its_later_calls_were_throttled():
     """SQS drops a repeat for five minutes only."""
     throttled = Refused(code="RequestThrottled", reason="slower", retryable=True)
@@ -301,47 +290,6 @@ def test_a_call_is_full_with_ten_rows_or_a_mebibyte():
     assert window(row(number) for number in range(MAX_ENTRIES)).has_batch
     halves = window(row(number, size=MAX_BYTES // 2) for number in range(3))
     assert [one.index for one in halves.next_batch(0.0)] == [0, 1]
-
-
-def test_accepted_calls_regain_the_limit_and_no_more():
-    """It was halved to two, and grows by one in the time of each round of calls."""
-    made = window(1_500, concurrency=4)
-    made.settle(made.next_batch(0.0), [BUSY, *[ACCEPTED] * 9], 0.0)
-    limits = []
-    for _ in range(9):
-        calls = [batch for _ in range(9) if (batch := made.next_batch(0.0))]
-        limits.append(len(calls))
-        for batch in calls:
-            made.settle(batch, [ACCEPTED] * len(batch), 0.0)
-
-    assert limits[0] == 2
-    assert limits == sorted(limits)
-    assert limits[-1] == 4
-
-
-def test_a_failed_row_is_due_after_its_delay():
-    """The delay doubles with each try, and the row is first in the next call."""
-    made = window([row(1), row(2), row(3)], backoff_base=timedelta(seconds=1))
-    made.settle(made.next_batch(100.0, max_entries=1), [BUSY], 100.0)
-    made.next_batch(100.0, max_entries=1)
-    assert made.next_due() == 101.0
-
-    again = made.next_batch(101.0, max_entries=1)
-    made.settle(again, [BUSY], 101.0)
-
-    assert [one.index for one in again] == [1]
-    assert made.next_due() == 103.0
-
-
-def test_ready_rows_are_due_after_a_pause_whose_rows_were_given_up():
-    """Or their task would ask again and again without a wait."""
-    made = window(20, give_up_after=timedelta(0))
-
-    made.settle_failure(made.next_batch(0.0), THROTTLED, 0.0)
-
-    assert made.next_batch(0.0) == []
-    assert made.next_due() > 0
-    assert len(made.next_batch(made.next_due())) == 10
 
 
 def test_a_row_that_failed_for_too_long_is_given_up():
