@@ -1,6 +1,7 @@
 """The plan of a write is checked on the driver, the place of its manifest included."""
 
 import json
+from types import SimpleNamespace
 
 import boto3
 import pytest
@@ -8,6 +9,7 @@ from moto import mock_aws
 from pyspark.sql import types as t
 
 from lanes.errors import ConfigurationError
+from spark_jobs.manifest.run import RunManifest
 from spark_jobs.manifest.sessions import RunInUseError, TakenOverError
 from spark_jobs.plan import WritePlan
 from tests.support.sending import make_deployment
@@ -44,6 +46,48 @@ def test_a_run_has_one_session_at_a_time(tmp_path):
         first.manifest().task(partition=0, attempt=1, first=True)
     taken.abandon("stopped")
     assert plan(tmp_path).claim.number == 3
+
+
+class Task:
+    """The context of a task."""
+
+    def __init__(self, partition):
+        self._partition = partition
+
+    def partitionId(self):  # noqa: N802
+        """Give the number of the partition, and of the attempt."""
+        return self._partition
+
+    taskAttemptId = partitionId  # noqa: N815
+
+    def attemptNumber(self):  # noqa: N802
+        """Give that it is the first."""
+        return 0
+
+    def getLocalProperty(self, _key):  # noqa: N802
+        """Give no setting."""
+
+
+def test_the_tasks_of_a_worker_read_once_what_earlier_sessions_have_sent(tmp_path, monkeypatch):
+    """Ten million ids take half a minute, and a large table has thousands of tasks; a later session reads anew."""
+    read, reads = RunManifest.sent_before, []
+    monkeypatch.setattr(RunManifest, "sent_before", lambda run: reads.append(run.session) or read(run))
+
+    def session(name, *known):
+        made = plan(tmp_path)
+        for partition in range(3):
+            record = made._record(Task(partition))
+            assert [record.has(identity) for identity in ("one", "two")] == [
+                one in known for one in ("one", "two")
+            ]
+        record.sent("MAIN", [SimpleNamespace(identity=name)])
+        record.flush()
+        made.abandon("stopped")
+        return made.session
+
+    sessions = [session("one"), session("two", "one"), session("three", "one", "two")]
+
+    assert reads == sessions
 
 
 def test_a_stream_that_is_started_again_takes_no_claim(tmp_path):

@@ -46,17 +46,6 @@ def known(task, *ids):
     return [one for one in ids if task.has(one) or task.has_now(one)]
 
 
-def test_a_later_session_knows_what_all_tasks_of_earlier_ones_sent(storage):
-    """Also if a row is now in another partition."""
-    first = session(storage)
-    send(first, "a", "b", partition=0)
-    send(first, "c", partition=1, attempt=2)
-
-    task = session(storage, LATER).task(partition=7, attempt=1, first=True)
-
-    assert known(task, "a", "b", "c", "d") == ["a", "b", "c"]
-
-
 def test_a_task_of_the_first_session_reads_nothing_of_other_partitions(storage):
     """So the first run of a job costs no lookups, however many tasks it has."""
     run = session(storage)

@@ -169,30 +169,6 @@ def test_several_calls_are_on_their_way_up_to_the_limit():
     assert calls.most_flying == 3
 
 
-def test_an_empty_partition_sends_nothing():
-    """No rows, no call."""
-    calls = Calls()
-
-    assert task(calls).send([]).lanes == Counter()
-    assert calls.batches == []
-
-
-@pytest.mark.parametrize("failing", [BUSY, THROTTLED])
-def test_order_within_a_group_holds_through_failures(failing):
-    """One row of a group is on its way at a time, so that a later one can't overtake one that failed."""
-    calls = Calls(Failing(failing, 2, "0", "7", "31"))
-    table = [{"data": "1", "id": number, "group": f"g{number % 15}"} for number in range(60)]
-
-    task(calls).send([table])
-
-    for group in range(15):
-        arrived = [
-            int(id_in(one.identity)) for one in calls.queue["MAIN"] if one.message_group_id == f"g{group}"
-        ]
-        assert arrived == [number for number in range(60) if number % 15 == group]
-    assert all(len({int(one) % 15 for one in batch}) == len(batch) for batch in calls.batches)
-
-
 def test_independent_rows_fill_batches_whatever_their_group():
     """With ordering `none` one group is as fast as many."""
     calls = Calls()
@@ -209,16 +185,6 @@ def test_a_window_of_one_group_is_bounded():
     task(calls).send([rows(2_500, group="one")])
 
     assert [int(id_in(one.identity)) for one in calls.queue["MAIN"]] == list(range(2_500))
-
-
-def test_batches_hold_a_mebibyte_at_most():
-    """Large messages go in smaller batches."""
-    calls = Calls()
-    large = [{"data": {"text": "x" * 300_000}, "id": number} for number in range(10)]
-
-    task(calls).send([large])
-
-    assert sorted(len(batch) for batch in calls.batches) == [1, 3, 3, 3]
 
 
 def test_only_what_failed_is_sent_again():
@@ -286,39 +252,6 @@ def test_an_error_that_cannot_pass_ends_the_task_at_once_and_what_was_sent_is_re
     assert len(calls.batches) < 50
     assert sorted(record.ids) == sorted(id_in(one.identity) for one in calls.queue["MAIN"])
     assert record.flushes == 1
-
-
-def test_what_was_sent_before_is_skipped():
-    """A rerun sends the missing rows."""
-    calls = Calls()
-    record = Recorder("1", "3")
-
-    counts = task(calls, record=record).send([rows(5)])
-
-    assert calls.batches == [["0", "2", "4"]]
-    assert (counts.skipped, record.ids) == (2, ["0", "2", "4"])
-
-
-def test_two_kinds_with_one_id_are_two_rows_for_queue_and_rerun(tmp_path):
-    """What a killed task recorded for one kind does not count for the other; for its own it counts as sent."""
-    storage = open_storage(str(tmp_path), endpoint_url=None, region=None)
-    run = RunManifest.open(storage, run_id="air", now=datetime(2026, 1, 2, tzinfo=UTC))
-
-    def both(number, kinds, attempt):
-        record = run.task(partition=3, attempt=attempt, first=attempt == 1)
-        sent = Calls()
-        counts = task(sent, record=record).send(
-            [[{"kind": kind, "data": "1", "id": str(one)} for one in range(number) for kind in kinds]]
-        )
-        return counts, sent.queue.get("MAIN", [])
-
-    first, _ = both(20, ["stock.loaded"], 1)
-    second, queue = both(20, ["stock.loaded", "airport.opened"], 2)
-
-    assert (first.lanes["MAIN"], second.lanes["MAIN"], second.skipped) == (20, 40, 0)
-    for name in ("message_deduplication_id", "message_group_id", "identity"):
-        assert len({getattr(one, name) for one in queue}) == 20
-    assert all('"type":"airport.opened"' in one.body for one in queue)
 
 
 def test_the_rate_is_kept_before_each_call_and_at_the_end():
@@ -392,16 +325,6 @@ def test_a_row_that_cannot_be_sent_is_put_aside(row, reason):
     assert position == 4
     assert reason in said
     assert (counts.quarantined, counts.lanes.total()) == (1, 5)
-
-
-def test_a_row_that_sqs_refuses_is_put_aside_too():
-    """An entry that SQS refuses is a fault of the row, not of the lane."""
-    record = Recorder()
-
-    counts = task(Calls(Failing(WRONG, 1, "2")), record=record, quarantine=True).send([rows(4)])
-
-    assert record.aside == [(3, "InvalidMessageContents: not that")]
-    assert (counts.quarantined, counts.lanes["MAIN"]) == (1, 3)
 
 
 @pytest.mark.parametrize("group", ["one", None], ids=["one group", "a group each"])

@@ -1,14 +1,13 @@
 """The rows of a lane: bounds, retries, and a throttled lane used to its limit with few calls in vain."""
 
 import heapq
-from datetime import timedelta
 from random import Random
 from types import SimpleNamespace
 
 import pytest
 
 from lanes.errors import AwsError
-from lanes.producer.order import MAX_BYTES, MAX_ENTRIES, MAX_HELD, MAX_HELD_BYTES
+from lanes.producer.order import MAX_BYTES, MAX_HELD, MAX_HELD_BYTES
 from lanes.producer.outgoing import ACCEPTED, Refused
 from lanes.retries import RetryPolicy
 from spark_jobs.rows.outgoing import OutgoingRow
@@ -242,25 +241,6 @@ def test_rows_that_have_left_make_room():
     assert made.next_batch(0.0, max_entries=1)
 
 
-@pytest.mark.parametrize("whole_call", [False, True])
-def test_a_transient_failure_halves_the_calls_in_flight(whole_call):
-    """They are regained one by one, so that a throttled lane is not asked by all tasks again at once."""
-    made = window(200, concurrency=4)
-    first, *others = [made.next_batch(0.0) for _ in range(4)]
-    assert not made.next_batch(0.0)
-
-    if whole_call:
-        made.settle_failure(first, UNAVAILABLE, 0.0)
-    else:
-        made.settle(first, [BUSY, *[ACCEPTED] * 9], 0.0)
-
-    assert not made.next_batch(0.0)
-    made.settle(others[0], [ACCEPTED] * 10, 0.0)
-    assert not made.next_batch(0.0)
-    made.settle(others[1], [ACCEPTED] * 10, 0.0)
-    assert made.next_batch(0.0)
-
-
 @pytest.mark.parametrize("failure", [THROTTLED, UNAVAILABLE])
 def test_one_call_remains_however_often_it_fails(failure):
     """Otherwise a lane that recovers would be asked no more, or by more calls than one."""
@@ -282,24 +262,3 @@ def test_a_permanent_failure_ends_one_call_and_gives_up_its_rows():
     assert [(one.item.index, one.refused) for one in made.failed] == [(number, False) for number in range(10)]
     assert made.next_batch(0.0)
     assert not made.next_batch(0.0)
-
-
-def test_a_call_is_full_with_ten_rows_or_a_mebibyte():
-    """Both limits of SQS can be reached exactly."""
-    assert not window(row(number) for number in range(MAX_ENTRIES - 1)).has_batch
-    assert window(row(number) for number in range(MAX_ENTRIES)).has_batch
-    halves = window(row(number, size=MAX_BYTES // 2) for number in range(3))
-    assert [one.index for one in halves.next_batch(0.0)] == [0, 1]
-
-
-def test_a_row_that_failed_for_too_long_is_given_up():
-    """The time counts from its first try: SQS may have taken that one, and drops repeats for five minutes only."""
-    made = window([row(1)], give_up_after=timedelta(seconds=30))
-    made.settle(made.next_batch(100.0), [BUSY], 100.0)
-    made.settle(made.next_batch(129.0), [BUSY], 129.0)
-    assert not made.failed
-
-    made.settle(made.next_batch(140.0), [BUSY], 140.0)
-
-    assert [(one.item.index, one.refused) for one in made.failed] == [(1, False)]
-    assert made.is_empty
