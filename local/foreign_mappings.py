@@ -2,8 +2,9 @@
 
 from typing import TextIO
 
+from lanes.aws.parameters import deployment_from_env
 from lanes.config.deployment import Deployment
-from lanes.errors import ConfigurationError
+from lanes.errors import AwsError, ConfigurationError
 
 from .function import DeployedFunction
 from .platform import Platform
@@ -28,7 +29,7 @@ class ForeignMappings:
         new = [one[:3] for one in mappings if one[3] and (one[0], one[2].name) not in self._seen]
         self._seen |= {(uuid, function.name) for uuid, _, function in new}
         for uuid, queue, function in new:
-            lanes = _lanes_of(function)
+            lanes = self._lanes_of(function)
             # A function that only sends may have the lanes' document too, and a queue of its own.
             is_consumer = lanes is not None and any(
                 lanes.reads(name) for _, name, other, _ in mappings if other is function
@@ -40,9 +41,8 @@ class ForeignMappings:
                 )
                 self._stream.flush()
 
-
-def _lanes_of(function: DeployedFunction) -> Deployment | None:
-    try:
-        return Deployment.from_env(function.settings.variables)
-    except ConfigurationError:
-        return None
+    def _lanes_of(self, function: DeployedFunction) -> Deployment | None:
+        try:
+            return deployment_from_env(function.settings.variables, ssm=lambda: self._platform.client("ssm"))
+        except (AwsError, ConfigurationError):
+            return None

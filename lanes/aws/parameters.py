@@ -11,7 +11,7 @@ from lanes.config.deployment import VARIABLE, Deployment, pointed
 from lanes.errors import AwsError, ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from mypy_boto3_ssm import SSMClient
 
@@ -21,12 +21,15 @@ def parameter_name(stack_name: str) -> str:
     return f"/lanes/{stack_name}"
 
 
-def deployment_from_env(environ: Mapping[str, str] | None = None) -> Deployment:
+def deployment_from_env(
+    environ: Mapping[str, str] | None = None, *, ssm: Callable[[], SSMClient] | None = None
+) -> Deployment:
     """
     Read the deployment of a function from its variable, or from the parameter that the variable names.
 
     Args:
         environ: the variables; by default those of the process.
+        ssm: returns the client, which few functions need; by default one of the process.
 
     Raises:
         ConfigurationError: the variable is missing or invalid, or what it names is.
@@ -38,7 +41,8 @@ def deployment_from_env(environ: Mapping[str, str] | None = None) -> Deployment:
         return Deployment.from_env(environ)
     name = found["parameter"]
     with aws_errors("GetParameter"):
-        answer = Clients(config=consumer_config()).ssm().get_parameter(Name=name)
+        client = ssm() if ssm else Clients(config=consumer_config()).ssm()
+        answer = client.get_parameter(Name=name)
     return Deployment.from_json(answer["Parameter"].get("Value", ""), source=f"parameter {name}")
 
 

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import pytest
 
 from lanes.config import LanesConfig
-from lanes.config.deployment import Deployment, LaneQueues
+from lanes.config.deployment import Deployment, LaneQueues, pointer
 from lanes.errors import ConfigurationError
 from local.account import connection_variables
 from local.changes import Files
@@ -100,10 +100,12 @@ def test_an_app_without_lanes_has_its_queues_by_their_names(server, queue):
     assert "LANES_STACK" not in _explain(told, Path("/an/app/build/local"))
 
 
-def lambda_function(name, queue=None):
-    """Give a function as deployed, the consumer of the lane on a queue or another one."""
+def lambda_function(name, queue=None, *, parameters=None):
+    """Give a function as deployed, the consumer of the lane on a queue or another one; it may read a parameter."""
     config = LanesConfig.from_dict({"lanes": [{"name": "ALL"}]})
     document = queue and Deployment(config=config, queues={"ALL": queue}, table="up-ledger").to_json()
+    if parameters is not None:
+        parameters["p"], document = document, pointer("p", table="up-ledger")
     settings = FunctionSettings(
         name=name,
         arn=f"arn:aws:lambda:eu-central-1:1:function:{name}",
@@ -121,14 +123,15 @@ def lambda_function(name, queue=None):
     )
 
 
-def test_a_mapping_of_a_queue_that_is_no_lane_is_shown_once(queue):
+@pytest.mark.parametrize("parameters", [None, {}], ids=["variable", "parameter"])
+def test_a_mapping_of_a_queue_that_is_no_lane_is_shown_once(queue, parameters):
     """
     Also one that comes later or is enabled later.
 
     Those of a function that sends, which has the lanes' document too, and of others are not.
     """
     consumer, sender, other = (
-        lambda_function("Consumer", queue),
+        lambda_function("Consumer", queue, parameters=parameters),
         lambda_function("Sender", queue),
         lambda_function("X"),
     )
@@ -139,7 +142,8 @@ def test_a_mapping_of_a_queue_that_is_no_lane_is_shown_once(queue):
         )
     }
     stream = io.StringIO()
-    foreign = ForeignMappings(SimpleNamespace(mappings=mappings), stream)
+    ssm = SimpleNamespace(get_parameter=lambda Name: {"Parameter": {"Value": parameters[Name]}})  # noqa: N803
+    foreign = ForeignMappings(SimpleNamespace(mappings=mappings, client=lambda _service: ssm), stream)
     foreign.look()
     assert stream.getvalue() == ""
 
