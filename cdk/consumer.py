@@ -157,6 +157,12 @@ class PriorityConsumer(Construct):
             self._grantee.report(self)
         self._add_interrupted()
         self._add_notes(queues.config)
+        if queues.encryption_key is not None and ledger.table.encryption_key is None:
+            Annotations.of(self).add_warning_v2(
+                "lanes:ledgerKey",
+                "The lanes have a key of yours, and their ledger has not: it names messages, groups and errors. Pass "
+                "encryption_key to Ledger, too.",
+            )
 
     def metric(
         self,

@@ -156,6 +156,10 @@ def test_what_a_key_of_another_app_must_allow_is_printed(stack):
     allowed = {str(json.loads(text)["Principal"]["Service"]): json.loads(text)["Action"] for text in texts}
     assert allowed["events.amazonaws.com"] == ["kms:GenerateDataKey", "kms:Decrypt"]
     assert any("logs." in name for name in allowed)
+    # The ledger takes its key itself, and has none here.
+    assert Annotations.from_stack(stack).find_warning(
+        "*", Match.string_like_regexp("encryption_key to Ledger")
+    )
 
 
 def test_a_nested_stack_asks_for_the_parameters_name():
