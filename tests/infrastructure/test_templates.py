@@ -89,8 +89,7 @@ def bank(*, mutable=True):
         bulk.add_schedule(
             "Nightly",
             schedule=scheduler.ScheduleExpression.cron(hour="3", minute="0"),
-            job="enqueue",
-            arguments=["--input", "s3://lake/rows"],
+            arguments=["--table", "s3://lake/rows", "--kind", "order.remind"],
         )
     return app
 
