@@ -238,15 +238,6 @@ def test_with_mappings_there_is_no_bell(foreign):
     template.resource_count_is(RULE, 0)
 
 
-def test_a_lane_may_be_called_bell():
-    """The construct's own ids begin with a small letter, a lane's name never does."""
-    config = LanesConfig.from_dict({"consumer": {"engine": "pull"}, "lanes": [{"name": "Bell"}]})
-
-    template = foreign_template(config)
-
-    assert len(resources(template, QUEUE)) == 3
-
-
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
