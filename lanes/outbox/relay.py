@@ -128,9 +128,14 @@ class Relay:
         self._claims_until = float("inf")
         self._flying: _Flying | None = None
         self._lost: list[_Claimed] = []
+        self._unwritten: list[tuple[Sequence[Mark], _Claimed]] = []
 
     def run_once(self, *, last_call: float = float("inf")) -> RelayRound:
         """Claim one batch, publish it and mark it; no call to a lane starts after `last_call`."""
+        written = self._write_again()
+        return written.plus(self._run_once(last_call))
+
+    def _run_once(self, last_call: float) -> RelayRound:
         flying, self._flying = self._flying, None
         if flying is None:
             claimed, is_idle = self._claim(last_call)
@@ -209,8 +214,18 @@ class Relay:
 
     def _finish(self) -> RelayRound:
         """Mark the entries that are being sent."""
+        written = self._write_again()
         flying, self._flying = self._flying, None
-        return RelayRound() if flying is None else self._settle(flying.marks(), flying.claimed)
+        return written if flying is None else written.plus(self._settle(flying.marks(), flying.claimed))
+
+    def _write_again(self) -> RelayRound:
+        """Write the marks that some partitions of the store did not take, until their locks end."""
+        unwritten, self._unwritten = self._unwritten, []
+        written = RelayRound()
+        for marks, claimed in unwritten:
+            if self._clock() < claimed.mark_until:
+                written = written.plus(self._settle(marks, claimed, tries=1))
+        return written
 
     def run_until(self, deadline: float, *, calls_for: float = float("inf")) -> RelayRound:
         """
@@ -228,7 +243,7 @@ class Relay:
             total = total.plus(one)
             now = self._clock()
             if one.is_idle:
-                resumes_at = self._publication.pauses.resumes_at()
+                resumes_at = now + 1 if self._unwritten else self._publication.pauses.resumes_at()
                 if resumes_at is None or resumes_at > now + LONGEST_LINGER_SECONDS:
                     return total
                 self._pause(max(resumes_at - now, 0.001))
@@ -311,9 +326,9 @@ class Relay:
                 free[lane] = min(left, free.get(lane, left))
         return free
 
-    def _settle(self, marks: Sequence[Mark], claimed: _Claimed) -> RelayRound:
-        """Write the marks, and count what they say."""
-        held, unwritten = self._write(marks, claimed)
+    def _settle(self, marks: Sequence[Mark], claimed: _Claimed, *, tries: int = 0) -> RelayRound:
+        """Write the marks after some tries, and count what they say."""
+        held, unwritten = self._write(marks, claimed, tries)
         now = self._clock()
         written = [mark for mark in marks if mark.entry.id in held]
         outcome = RelayRound(
@@ -332,10 +347,10 @@ class Relay:
             self._telemetry.slow_round(seconds)
         return outcome
 
-    def _write(self, marks: Sequence[Mark], claimed: _Claimed) -> tuple[set[str], int]:
+    def _write(self, marks: Sequence[Mark], claimed: _Claimed, tries: int) -> tuple[set[str], int]:
         """Write marks, again and again until the lock ends; return the ids of the marked, and how many were not."""
         held: set[str] = set()
-        rest, tries, stops_at = list(marks), 0, None
+        rest, stops_at = list(marks), None
         size = len(rest)
         while rest:
             now = self._clock()
@@ -347,13 +362,11 @@ class Relay:
                     rest = list(error.unwritten)
                 if self._shrink(error):
                     size = max(1, size // 2)
-                if not error.retryable:
-                    # One entry that can't be written must not hold up the others of its round.
-                    if not held:
-                        raise
-                    self._store_failed(error)
+                # One entry that can't be written must not hold up the others of its round.
+                if not (error.retryable or held):
+                    raise
+                if self._leaves(error, rest, claimed, is_any_written=bool(held or tries)):
                     break
-                self._store_failed(error)
                 tries += 1
                 delay = MARK_RETRIES.delay(tries, self._chance())
                 if self._should_stop() and stops_at is None:
@@ -367,6 +380,22 @@ class Relay:
                 held |= {mark.entry.id for mark in rest[:size]} if is_known else found
                 rest = rest[size:]
         return held, len(rest)
+
+    def _leaves(
+        self,
+        error: OutboxStoreError | AwsError | UnwrittenMarksError,
+        rest: Sequence[Mark],
+        claimed: _Claimed,
+        *,
+        is_any_written: bool,
+    ) -> bool:
+        """Report an error; return whether the rest is not tried again at once."""
+        if isinstance(error, UnwrittenMarksError) and error.retryable and is_any_written:
+            # The store takes others: these are written beside the next rounds.
+            self._unwritten.append((rest, claimed))
+            return True
+        self._store_failed(error)
+        return not error.retryable
 
     def _shrink(self, error: Exception) -> bool:
         """Make the next rounds smaller if the database has cancelled a statement; return whether it has."""

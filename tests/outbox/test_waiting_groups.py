@@ -1,10 +1,15 @@
 """A group that waits for its first entry costs nothing but its own place."""
 
+import json
 from dataclasses import replace
+from random import Random
+from types import SimpleNamespace
 
 import pytest
 
 from lanes.outbox import EntryFilter, EntryState, Operator
+from lanes.outbox.dynamodb.item import READY, part_of_key
+from lanes.outbox.relay import Relay
 from tests.support.outbox_bench import SHARES, published
 from tests.support.outbox_relay import Run
 from tests.support.sending import ACCEPT, REFUSE
@@ -76,6 +81,23 @@ def dynamodb(dynamodb_subject):
     """The store that wakes a group after the marks; in SQL it is one transaction."""
     dynamodb_subject.many = 30
     return dynamodb_subject
+
+
+def test_a_large_group_in_dynamodb_keeps_few_others_while_it_is_parked(dynamodb, clock):
+    """Its entries are parked in as many rounds as they fill; only groups in its part of the index wait for that."""
+    dynamodb.many = 60
+    run = Waiting(dynamodb, clock)
+    run.relay._limit = 20
+    groups = [f"g{number}" for number in range(16)]
+    for group in groups:
+        run.write(group, group=group)
+    for _ in range(2):
+        run.relay.run_once()
+
+    own = part_of_key(READY, "group#big")
+    assert {one for one in run.sent() if one in groups} == {
+        group for group in groups if part_of_key(READY, f"group#{group}") != own
+    }
 
 
 @pytest.mark.parametrize("which", ["with the timer", "another"])
@@ -158,3 +180,47 @@ def test_what_an_operator_moves_out_of_a_waiting_group_is_sent_in_order(stores, 
         pass
 
     assert run.sent("HIGH") == [f"big-{number}" for number in range(1, last)]
+
+
+THROTTLED = {
+    "Error": {"Code": "ProvisionedThroughputExceededException", "Message": "slow down"},
+    "ResponseMetadata": {"HTTPStatusCode": 400},
+}
+
+
+@pytest.mark.parametrize("share", [0.5, 1.0])
+def test_a_group_whose_partition_is_throttled_stops_no_other_group(dynamodb, clock, share):
+    """Of its calls this share is refused to four relays; then it goes out whole and in order."""
+    run = Run(dynamodb, clock)
+    producer = run.relay._publication._producer
+    others = [
+        Relay(store=dynamodb.store, producer=producer, config=run.config, clock=clock) for _ in range(3)
+    ]
+    expected = [f"hot-{number}" for number in range(12)]
+    run.write(*expected, group="hot")
+    run.write(*(f"other-{number}" for number in range(9)), group="other")
+    chance, is_hot = Random(1), [True]
+
+    def throttle(params, **_):
+        body = json.loads(params["body"])
+        key = body.get("Key", {}).get("pk") or body["ExpressionAttributeValues"].get(":pk")
+        if is_hot and key == {"S": "group#hot"} and chance.random() < share:
+            return SimpleNamespace(status_code=400), THROTTLED
+        return None
+
+    for name in ("UpdateItem", "Query"):
+        dynamodb.client.meta.events.register(f"before-call.dynamodb.{name}", throttle)
+    started = clock()
+    for _ in range(4):
+        for relay in (run.relay, *others):
+            relay._run_once_or_report()
+    assert len([one for one in run.sent() if one.startswith("other")]) == 9
+    assert clock() - started < 10
+
+    is_hot.clear()
+    for _ in range(4):
+        clock.advance(60)
+        while not run.relay._run_once_or_report().is_idle:
+            pass
+    assert [one for one in run.sent() if one.startswith("hot")] == expected
+    assert all(run.state(one) is EntryState.PUBLISHED for one in expected)

@@ -10,11 +10,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lanes.aws.table.items import pages_of
 from lanes.errors import AwsError, UnwrittenMarksError
+from lanes.fault_codes import Cause, cause_of
 from lanes.outbox.dynamodb.calls import CONCURRENCY, TableCalls
 from lanes.outbox.dynamodb.changes import Change, candidate_of, id_of, outcome_of, ripe, runs_of
 from lanes.outbox.dynamodb.item import (
@@ -39,18 +41,57 @@ from lanes.outbox.dynamodb.item import (
     unique_key_of,
 )
 from lanes.outbox.entry import Entry, EntryState
-from lanes.outbox.rules import choose, joined
+from lanes.outbox.rules import Choice, choose, joined
 from lanes.outbox.store import Claim, OutboxStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from mypy_boto3_dynamodb import DynamoDBClient
 
     from lanes.outbox.rules import Candidate, LaneShare, Mark
 
+T = TypeVar("T")
+R = TypeVar("R")
+
 # The default batch. The rest of a longer chain is woken as these are finished.
 WOKEN_AT_ONCE = 30
+
+
+class _Partitions:
+    """
+    The partitions that a claim works on: one that accepts no more calls at this time is left for a later claim.
+
+    AWS: a key takes 1,000 write units a second (DynamoDB, "Best practices for partition keys"), whatever the table
+    takes. A group is one key, and others must not wait for it.
+    """
+
+    def __init__(self) -> None:
+        self._throttled: AwsError | None = None
+
+    def call(self, call: Callable[[], T], otherwise: R) -> T | R:
+        """Return the result of a call for one partition, or something else if it is throttled."""
+        try:
+            return call()
+        except AwsError as error:
+            if cause_of(error.code) is not Cause.THROTTLED:
+                raise
+            self._throttled = error
+            return otherwise
+
+    def raise_throttled(self) -> None:
+        """Raise the last error, if there was one."""
+        if self._throttled is not None:
+            raise self._throttled
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Lock:
+    """The lock of a claim: its owner, the time it is taken, and its end."""
+
+    owner: str
+    now: float
+    until: float
 
 
 class DynamoDBOutboxStore:
@@ -73,20 +114,28 @@ class DynamoDBOutboxStore:
         self, shares: Sequence[LaneShare], *, owner: str, now: float, locked_until: float, limit: int
     ) -> Claim:
         """Lock the next entries, each with a conditional update."""
-        ripened, taken_over, waits = self._ripen(now, limit, locked_until)
-        by_id: dict[str, Any] = {}
-        for item in self._candidates(shares, limit):
-            # An application may write an id twice: a later claim takes the second entry.
-            by_id.setdefault(id_of(item), item)
-        choice = choose(self._in_chains([candidate_of(item) for item in by_id.values()]))
-        runs = runs_of(choice.claimed)
-        locked = self.calls.in_parallel(lambda run: self._lock(run, by_id, owner, now, locked_until), runs)
+        partitions = _Partitions()
+        ripened, taken_over, waits = self._ripen(partitions, now, limit, locked_until)
+        parts = parts_of(READY)
+        choice, by_id = self._choose(partitions, shares, limit, parts)
+        if choice.blocked and not choice.claimed:
+            # Those of one large group, whose first entry failed, come before all others until they are parked.
+            full = {part_of_key(READY, by_id[one.id]["pk"]["S"]) for one in choice.blocked}
+            more, items = self._choose(partitions, shares, limit, [one for one in parts if one not in full])
+            choice = Choice(claimed=more.claimed, blocked=choice.blocked + more.blocked)
+            by_id |= items
+        lock = _Lock(owner=owner, now=now, until=locked_until)
+        locked = self.calls.in_parallel(
+            lambda run: self._lock(partitions, run, by_id, lock), runs_of(choice.claimed)
+        )
         entries = {entry.id: entry for run in locked for entry in run}
         ordered = tuple(entries[one.id] for one in choice.claimed if one.id in entries)
         blocked = [[by_id[one.id] for one in run] for run in runs_of(choice.blocked)]
-        parked = sum(self._park(run, until=locked_until) for run in blocked)
+        parked = sum(partitions.call(partial(self._park, run, until=locked_until), 0) for run in blocked)
         # An earlier entry may have been finished while this one was parked: the later of the two writers sees both.
         self.wake((one.chain for one in choice.blocked), now=now)
+        if not ordered:
+            partitions.raise_throttled()
         return Claim(
             entries=ordered,
             ripened=ripened,
@@ -95,7 +144,7 @@ class DynamoDBOutboxStore:
             missed=len(by_id) - len(ordered) - parked,
         )
 
-    def _ripen(self, now: float, limit: int, until: float) -> tuple[int, int, int]:
+    def _ripen(self, partitions: _Partitions, now: float, limit: int, until: float) -> tuple[int, int, int]:
         """Make due entries candidates; return their number, that of ended locks, and that of groups that still wait."""
         due = self.calls.first(
             parts_of(DUE),
@@ -106,7 +155,11 @@ class DynamoDBOutboxStore:
             KeyConditionExpression="timer = :part AND due_at <= :now",
         )
         keys = {item["sk"]["S"] for item in due}
-        waits = set(self.calls.in_parallel(lambda item: self._waits(item, keys, now, until), due)) - {None}
+
+        def still_waits(item: Any) -> int | None:
+            return partitions.call(partial(self._waits, item, keys, now, until), id(item))
+
+        waits = set(self.calls.in_parallel(still_waits, due)) - {None}
 
         def ripen(item: Any) -> bool:
             if id(item) in waits:
@@ -123,7 +176,7 @@ class DynamoDBOutboxStore:
                 same["lane"] = item["lane"]["S"]
             return self.calls.update(item, Change(setting, same=same)) is not None
 
-        done = self.calls.in_parallel(ripen, due)
+        done = self.calls.in_parallel(lambda item: partitions.call(lambda: ripen(item), otherwise=False), due)
         locked = [state_of(item) is EntryState.PROCESSING for item in due]
         return sum(done), sum(one and was for one, was in zip(done, locked, strict=True)), len(waits)
 
@@ -177,7 +230,17 @@ class DynamoDBOutboxStore:
             last = str(order[-1]["sk"]["S"])
             take(one for one in self._chain(chain, None) if one["sk"]["S"] > last)
 
-    def _candidates(self, shares: Sequence[LaneShare], limit: int) -> list[Any]:
+    def _choose(
+        self, partitions: _Partitions, shares: Sequence[LaneShare], limit: int, parts: Sequence[str]
+    ) -> tuple[Choice, dict[str, Any]]:
+        """Choose among the first candidates of parts of their index; return also their items by id."""
+        by_id: dict[str, Any] = {}
+        for item in self._candidates(shares, limit, parts):
+            # An application may write an id twice: a later claim takes the second entry.
+            by_id.setdefault(id_of(item), item)
+        return choose(self._in_chains(partitions, [candidate_of(item) for item in by_id.values()])), by_id
+
+    def _candidates(self, shares: Sequence[LaneShare], limit: int, parts: Sequence[str]) -> list[Any]:
         found: list[Any] = []
         for share in joined(shares):
             rest = limit - len(found)
@@ -186,7 +249,7 @@ class DynamoDBOutboxStore:
                 continue
             first, last = claim_bounds(share.lowest, share.highest)
             found += self.calls.first(
-                parts_of(READY),
+                parts,
                 order="claim_order",
                 limit=count,
                 values={":first": text(first), ":last": text(last)},
@@ -195,20 +258,25 @@ class DynamoDBOutboxStore:
             )
         return found
 
-    def _in_chains(self, candidates: Sequence[Candidate]) -> list[Candidate]:
-        """Add the entry that is directly before each candidate with a group."""
+    def _in_chains(self, partitions: _Partitions, candidates: Sequence[Candidate]) -> list[Candidate]:
+        """Add the entry that is directly before each candidate with a group; leave out those of unreadable groups."""
         wanted = Counter(one.chain for one in candidates if one.chain is not None)
-        orders = self.calls.in_parallel(lambda one: self._chain(one[0], one[1]), list(wanted.items()))
+
+        def order_of(one: tuple[str, int]) -> list[Any] | None:
+            return partitions.call(lambda: self._chain(*one), None)
+
+        orders = dict(zip(wanted, self.calls.in_parallel(order_of, wanted.items()), strict=True))
         behind = {
             entry_id: before
-            for order in orders
-            for before, entry_id in itertools.pairwise((None, *map(id_of, order)))
+            for order in orders.values()
+            for before, entry_id in itertools.pairwise((None, *map(id_of, order or ())))
         }
         # The read has as many entries as the chain has candidates. One that is not among them is behind itself, so
         # it is never claimed: it is finished, or behind an entry that is not a candidate.
         return [
             one if one.chain is None else replace(one, behind=behind.get(one.id, one.id))
             for one in candidates
+            if one.chain is None or orders[one.chain] is not None
         ]
 
     def _chain(self, chain: str, limit: int | None) -> list[Any]:
@@ -223,25 +291,25 @@ class DynamoDBOutboxStore:
         )
 
     def _lock(
-        self, run: Sequence[Candidate], items: dict[str, Any], owner: str, now: float, locked_until: float
+        self, partitions: _Partitions, run: Sequence[Candidate], items: dict[str, Any], lock: _Lock
     ) -> list[Entry]:
-        """Lock the entries of one chain in order, up to the first that another relay has."""
+        """Lock the entries of one chain in order, up to the first that another relay has or that is throttled."""
         locked: list[Entry] = []
-        for candidate in run:
-            item = items[candidate.id]
+
+        def take(item: Any) -> Entry | None:
             # Only texts are keys, whatever another program may have written.
             key = item.get("unique_key", {}).get("S")
             if key is not None:
                 # Before the lock: from then on the message may have been handled before a second writer commits.
-                self.release_key(key, item["sk"]["S"], now)
+                self.release_key(key, item["sk"]["S"], lock.now)
             change = Change(
                 {
                     "state": EntryState.PROCESSING.value,
-                    "locked_by": owner,
-                    "locked_until": locked_until,
-                    "changed_at": now,
+                    "locked_by": lock.owner,
+                    "locked_until": lock.until,
+                    "changed_at": lock.now,
                     "timer": part_of_key(DUE, item["pk"]["S"]),
-                    "due_at": sortable(locked_until),
+                    "due_at": sortable(lock.until),
                     "ready": None,
                     "next_attempt_at": None,
                     "unique_key": None,
@@ -251,10 +319,14 @@ class DynamoDBOutboxStore:
                 present=["ready"],
             )
             written = self.calls.update(item, change)
-            if written is None:
-                break
             # A relay that dies leaves it without the key: whether it had been sent is unknown.
-            locked.append(replace(entry_of(written), unique_key=key))
+            return None if written is None else replace(entry_of(written), unique_key=key)
+
+        for candidate in run:
+            entry = partitions.call(partial(take, items[candidate.id]), None)
+            if entry is None:
+                break
+            locked.append(entry)
         return locked
 
     def release_key(self, key: str, holder: str, now: float) -> None:
@@ -291,15 +363,20 @@ class DynamoDBOutboxStore:
 
     def wake(self, chains: Iterable[str | None], *, now: float) -> None:
         """Make the parked first entries of each chain candidates again, and the next one soon."""
+        partitions = _Partitions()
         for chain in sorted({one for one in chains if one is not None}):
-            order = self._chain(chain, WOKEN_AT_ONCE + 1)
-            if order and "is_parked" in order[0]:
-                # First, as this relay may die here. It keeps the timer when a claim finds it blocked.
-                self._pass_timer(chain, order[WOKEN_AT_ONCE:], now)
-                self.calls.in_parallel(
-                    lambda item: self.calls.update(item, Change(ripe(item), present=["is_parked"])),
-                    [item for item in order[:WOKEN_AT_ONCE] if "is_parked" in item],
-                )
+            # The timer of a throttled one wakes it, as if this relay had died here.
+            partitions.call(partial(self._wake, chain, now), None)
+
+    def _wake(self, chain: str, now: float) -> None:
+        order = self._chain(chain, WOKEN_AT_ONCE + 1)
+        if order and "is_parked" in order[0]:
+            # First, as this relay may die here. It keeps the timer when a claim finds it blocked.
+            self._pass_timer(chain, order[WOKEN_AT_ONCE:], now)
+            self.calls.in_parallel(
+                lambda item: self.calls.update(item, Change(ripe(item), present=["is_parked"])),
+                [item for item in order[:WOKEN_AT_ONCE] if "is_parked" in item],
+            )
 
     def keep_timers(self, chains: Iterable[str | None], *, at: float, besides: Collection[str] = ()) -> None:
         """Let the first parked entry of each chain be checked at a time, besides entries that leave the chain."""
@@ -348,7 +425,10 @@ class DynamoDBOutboxStore:
         items = [item for part in self.calls.in_parallel(items_of, parts_of(DUE)) for item in part]
         same = {"locked_by": owner, "state": EntryState.PROCESSING.value}
         due = Change({"due_at": sortable(now)}, same=same)
-        self.calls.in_parallel(lambda item: self.calls.update(item, due), items)
+        partitions = _Partitions()
+        self.calls.in_parallel(
+            lambda item: partitions.call(partial(self.calls.update, item, due), None), items
+        )
 
     def remove_expired(self, *, now: float, limit: int) -> int:
         """
