@@ -121,34 +121,16 @@ def seal(
         RunError: the run has other members, too many, or was closed.
         AwsError: a call failed.
     """
-    fix_members(table, mark, total=len(members), digest=digest(members), pause=pause)
-    chunks = chunks_of(members, range(mark.chunks))
-    seal_chunks(table, mark, chunks, announce=announce, concurrency=concurrency, pause=pause)
-    end_seal(table, mark, pause=pause)
-
-
-def fix_members(
-    table: RunTable, mark: Mark, *, total: int, digest: int, pause: Callable[[float], object] | None = None
-) -> None:
-    """
-    Fix the members of a run, the first step of its seal; those that are fixed already are no error.
-
-    Args:
-        table: the items of runs.
-        mark: the mark of the run.
-        total: the number of its members.
-        digest: that of all of them.
-        pause: as in `seal`.
-
-    Raises:
-        RunError: the run has other members, too many, or was closed.
-        AwsError: a call failed.
-    """
+    total = len(members)
     mark.check_room(total)
-    if not _tried(pause, lambda: table.fix_members(mark.name, total=total, members=f"{digest:064x}")):
+    text = f"{digest(members):064x}"
+    if not _tried(pause, lambda: table.fix_members(mark.name, total=total, members=text)):
         head = _tried(pause, lambda: table.head(mark.name))
         state = f"{head.state.value}, with {head.total} members" if head else "gone"
         raise RunError(f"the run {mark.name!r} can't be sealed with {total} members: it is {state}")
+    chunks = chunks_of(members, range(mark.chunks))
+    seal_chunks(table, mark, chunks, announce=announce, concurrency=concurrency, pause=pause)
+    _tried(pause, lambda: table.sealed(mark.name))
 
 
 def seal_chunks(
@@ -185,11 +167,6 @@ def seal_chunks(
             seal_chunk(*chunk)
     else:
         _in_threads(seal_chunk, chunks, concurrency)
-
-
-def end_seal(table: RunTable, mark: Mark, *, pause: Callable[[float], object] | None = None) -> None:
-    """Note that every chunk is sealed, the last step; raises `AwsError`."""
-    _tried(pause, lambda: table.sealed(mark.name))
 
 
 def chunks_of(members: Iterable[tuple[int, bytes]], indexes: range) -> Iterator[tuple[int, frozenset[bytes]]]:
