@@ -6,7 +6,7 @@ import re
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import AnalysisException, PySparkException
@@ -15,11 +15,11 @@ from lanes.errors import ConfigurationError
 
 from .partitions import reason_of
 from .table_formats import GLOB, READERS, check_formats
-from .text_files import JSON, CsvCheck, JsonLines, JsonPath
+from .text_files import JSON, OF_FILES, CsvCheck, JsonLines, JsonPath
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
@@ -48,7 +48,6 @@ IN_QUERY = re.compile(r"\b(\w+)\s*\.\s*`([^`]*/[^`]*)`")
 TEXT_OF_FOLDERS = "spark.sql.sources.partitionColumnTypeInference.enabled"
 UNREADABLE = ("MALFORMED_RECORD", "TextParsingException", "in CSV header", "CSV header does not")
 CAUSE = re.compile(r"^(?:Caused by: |: )[\w.$]+: (.+)$", re.MULTILINE)
-HIDDEN = ("_", ".")
 # As a plan of Spark writes them.
 RANDOM = re.compile(r"\b(?:rand|randn|randstr|uniform|uuid|shuffle|monotonically_increasing_id)\(")
 
@@ -100,11 +99,13 @@ def _lines(spark: SparkSession, options: argparse.Namespace) -> DataFrame:
     )
     path, given = _literal(spark, options.table), given_options(options)
     messages = lines.messages(spark, path, given)
-    _check_files(spark, options.table, spark.read.format("text").options(**given).load(path), "json")
+    _check_files(spark, path, spark.read.format("text").options(**given).load(path), "json", given)
     return messages
 
 
-def _check_files(spark: SparkSession, path: str, table: DataFrame, named: str) -> None:
+def _check_files(
+    spark: SparkSession, path: str, table: DataFrame, named: str, options: Mapping[str, str]
+) -> None:
     """
     Refuse files of a table of another format, folders that Spark passes over, and values of folders that lines lack.
 
@@ -114,7 +115,7 @@ def _check_files(spark: SparkSession, path: str, table: DataFrame, named: str) -
     folders = sorted({unquote(one).rpartition("/")[0] for one in table.inputFiles()})
     # The log of a table is above the folders with values of its columns.
     above = dict.fromkeys(re.sub(r"/[^/]*=.*", "", one) for one in folders)
-    check_formats([(named, one) for one in (path, *above)], cache(lambda one: list(entries_of(spark, one))))
+    check_formats([(named, one) for one in (path, *above)], cache(lambda one: entries_of(spark, one)))
     valued = next((part for one in folders for part in one.split("/") if "=" in part), None)
     if named == "json" and valued is not None and set(table.columns) != {"value"}:
         problem = (
@@ -122,33 +123,34 @@ def _check_files(spark: SparkSession, path: str, table: DataFrame, named: str) -
             f"it, or send the lines as they are: --reader-option recursiveFileLookup=true"
         )
         raise ConfigurationError([problem], source=SOURCE)
-    _check_folders(spark, path, table)
+    listing = {name: value for name, value in options.items() if name.lower() in OF_FILES}
+    listing["recursiveFileLookup"] = "true"
+    everything = spark.read.format("binaryFile").options(**listing).load(path).inputFiles()
+    if unread := sorted(
+        {unquote(one).split("/")[-2] for one in {*everything}.difference(table.inputFiles())}
+    ):
+        problem = (
+            f"{path!r} has the folder {unread[0]!r}, of which Spark would read nothing; give --reader-option "
+            f"recursiveFileLookup=true to read it too, or a pattern of files to leave it out: '{path}/*.*'"
+        )
+        raise ConfigurationError([problem], source=SOURCE)
 
 
 def _literal(spark: SparkSession, path: str) -> str:
     """Give a path as Spark reads it: with its letters of patterns escaped, if a file has exactly this name."""
-    if not GLOB.search(path) or not entries_of(spark, path, anything=True):
+    if not GLOB.search(path) or not entries_of(spark, path, of_file=True):
         return path
     return re.sub(r"([*?\[\]{}])", r"\\\1", path)
 
 
-def entries_of(spark: SparkSession, folder: str, *, anything: bool = False) -> dict[str, bool]:
-    """
-    Give the names in a folder of any file system of Spark, and whether each is a folder.
-
-    Args:
-        spark: The session.
-        folder: Its path; without such a folder there are no names.
-        anything: Give one name for a file, too.
-    """
+def entries_of(spark: SparkSession, path: str, *, of_file: bool = False) -> list[str]:
+    """Give the names in a folder of any file system of Spark; of a file one name if you ask for it, else none."""
     hadoop: Any = spark._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]  # noqa: SLF001 - as pyspark does it
-    path = hadoop.Path(folder)
-    files = path.getFileSystem(spark._jsc.hadoopConfiguration())  # noqa: SLF001
-    if not files.exists(path):
-        return {}
-    if anything or not files.getFileStatus(path).isDirectory():
-        return {path.getName(): False} if anything else {}
-    return {one.getPath().getName(): one.isDirectory() for one in files.listStatus(path)}
+    place = hadoop.Path(path)
+    files = place.getFileSystem(spark._jsc.hadoopConfiguration())  # noqa: SLF001
+    if not files.exists(place) or not (of_file or files.getFileStatus(place).isDirectory()):
+        return []
+    return [place.getName()] if of_file else [one.getPath().getName() for one in files.listStatus(place)]
 
 
 def check_ids(messages: DataFrame) -> None:
@@ -229,7 +231,7 @@ def _load(spark: SparkSession, path: str, options: argparse.Namespace) -> DataFr
         return _reader(spark, options).load(path)
     literal = _literal(spark, path)
     table = _reader(spark, options).load(literal)
-    _check_files(spark, path, table, named)
+    _check_files(spark, literal, table, named, given_options(options))
     if named == "csv":
         of_folders = {
             part.partition("=")[0] for one in table.inputFiles() for part in one.split("/") if "=" in part
@@ -257,38 +259,3 @@ def _reader_options(options: argparse.Namespace) -> dict[str, str]:
     names = {name.lower() for name in given}
     usual = READER_OPTIONS.get(options.format.lower(), {})
     return {name: value for name, value in usual.items() if name.lower() not in names} | given
-
-
-def _check_folders(spark: SparkSession, path: str, table: DataFrame) -> None:
-    """
-    Refuse a folder of files with further folders, which Spark passes over.
-
-    Raises:
-        ConfigurationError: It has such folders.
-    """
-    # Folders with the value of a column are a part of the table.
-    names = [name for name in _folders_in(spark, path) if "=" not in name]
-    if not names:
-        return
-    read = {part for file in table.inputFiles() for part in unquote(urlsplit(file).path).split("/")[:-1]}
-    if unread := [name for name in names if name not in read and _has_files(spark, f"{path}/{name}")]:
-        problem = (
-            f"{path!r} has the folder {unread[0]!r}, of which Spark would read nothing; give --reader-option "
-            f"recursiveFileLookup=true to read it too, or a pattern of files to leave it out: '{path}/*.*'"
-        )
-        raise ConfigurationError([problem], source=SOURCE)
-
-
-def _folders_in(spark: SparkSession, path: str) -> list[str]:
-    return [
-        name
-        for name, is_folder in entries_of(spark, path).items()
-        if is_folder and not name.startswith(HIDDEN)
-    ]
-
-
-def _has_files(spark: SparkSession, path: str) -> bool:
-    entries = entries_of(spark, path)
-    return any(not is_folder and not name.startswith(HIDDEN) for name, is_folder in entries.items()) or any(
-        _has_files(spark, f"{path}/{name}") for name in _folders_in(spark, path)
-    )
