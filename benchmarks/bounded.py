@@ -14,6 +14,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from benchmarks.figures import ENGINES, Row, most, run
+from lanes.bell import BODY
 from lanes.config import LanesConfig
 from simulator.bodies import data_of
 from simulator.simulated_lanes import Pattern, SimulatedLanes
@@ -74,6 +75,7 @@ class Run(NamedTuple):
         waits += [
             lanes.scheduler.now - lanes.history.sent_at(data_of(body)["place"])
             for body in lanes.queues.live["MAIN"].bodies()
+            if body != BODY
         ]
         work = sum(one.finished_at - one.started_at for one in mine)
         return max(waits, default=0.0), work / (self.slots * SECONDS) - unusable
