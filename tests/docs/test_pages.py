@@ -1,5 +1,7 @@
 """What the pages point to exists, and what they quote is what the tests run."""
 
+import ast
+import builtins
 import re
 import shlex
 import subprocess
@@ -7,11 +9,15 @@ import textwrap
 import tomllib
 
 from lanes import LanesConfig, installing
-from tests.docs.pages import ROOT, anchors, blocks, links, name_of, pages, spans
+from tests.docs.pages import FENCE, LINK, ROOT, anchors, blocks, links, name_of, pages, spans
 
 EXAMPLES = [*(ROOT / "examples").rglob("*.py"), *(ROOT / "tests" / "docs").glob("test_*_example*.py")]
 # The files that `lanes new shop` makes.
 TEMPLATE = [*(ROOT / "lanes" / "cli" / "template").rglob("*.py.template")]
+NEW_APP = ("function/handler.py", "send.py", "test_handler.py", "app.py")
+FRAGMENT = re.compile(r"\n\nA fragment of .*")
+IMPORTS = (ast.Import, ast.ImportFrom)
+NAMED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler)
 FILE = re.compile(r"[\w.-]+(/[\w.-]+)*\.(py|toml|md|txt|json|in|png|html)|([\w.-]+/)+")
 # Files that runs make, and places in other people's folders.
 MADE = re.compile(
@@ -50,6 +56,40 @@ def test_python_is_quoted_from_files_that_are_tested():
                 assert any(form in source for form in spread for source in sources), (
                     f"{name_of(page)}: {part}"
                 )
+
+
+def test_python_runs_as_pasted_or_says_where_the_rest_of_it_is():
+    """A block without imports of what it uses is a fragment: a line below it, or the one above, has its file."""
+    for page in pages():
+        text = page.read_text(encoding="utf-8")
+        for found in FENCE.finditer(text):
+            if found[1] == "python" and undefined_names(found[2]):
+                below = FRAGMENT.match(text, found.end())
+                files = [(page.parent / file).resolve() for file in LINK.findall(below[0])] if below else []
+                above = text[: found.start()].rstrip().rpartition("\n\n")[2]
+                assert files or any(f"`shop/{path}`" in above for path in NEW_APP), (name_of(page), found[2])
+                sources = "".join(file.read_text(encoding="utf-8") for file in files)
+                for line in found[2].splitlines() if files else ():
+                    assert line == "..." or line.strip() in sources, (name_of(page), line)
+
+
+def undefined_names(code):
+    """Return the names that code uses and nowhere binds; code that can't be parsed, with `...` in it, uses one."""
+    try:
+        nodes = list(ast.walk(ast.parse(code)))
+    except SyntaxError:
+        return {"..."}
+    names = [node for node in nodes if isinstance(node, ast.Name)]
+    bound = {node.id for node in names if not isinstance(node.ctx, ast.Load)}
+    bound |= {
+        one.asname or one.name.partition(".")[0]
+        for node in nodes
+        if isinstance(node, IMPORTS)
+        for one in node.names
+    }
+    bound |= {node.name for node in nodes if isinstance(node, NAMED)}
+    bound |= {node.arg for node in nodes if isinstance(node, ast.arg)}
+    return {node.id for node in names} - bound - set(dir(builtins)) - {"__file__"}
 
 
 def test_lanes_toml_blocks_can_be_loaded():
