@@ -58,6 +58,7 @@ UNITS = {
     "platform": tuple(f"tests/local/test_{name}" for name in ("following", "outbox_from", "platform")),
     "mapped stack": ("tests/acceptance/test_pause",),
     "pull stack": ("tests/acceptance/test_pull",),
+    "night stack": ("tests/acceptance/test_at_night",),
     "command": ("tests/acceptance/",),
     "server": tuple(
         f"tests/local/test_{name}"

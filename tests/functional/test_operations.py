@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import time
+import types
 from datetime import UTC, datetime, timedelta
 
 import boto3
@@ -325,3 +326,24 @@ def test_a_lane_whose_queue_is_gone_is_an_aws_error(operations):
 
     with pytest.raises(AwsError, match="GetQueueAttributes"):
         operations.depths.depth("HIGH")
+
+
+def test_the_function_is_found_though_the_queue_of_a_lane_is_gone(operations):
+    """Its log, too: one that is asked for in an outage must not need every part."""
+    functions = types.SimpleNamespace(
+        of_lane=lambda lane: list_or_raise(lane, {"HIGH": [LAMBDA], "MEDIUM": [LAMBDA]})
+    )
+    operations.__dict__["mappings"] = functions
+    operations.__dict__["state"] = types.SimpleNamespace(function=lambda arn: arn)
+
+    assert operations.function() == "arn:f"
+
+
+LAMBDA = types.SimpleNamespace(function_arn="arn:f")
+
+
+def list_or_raise(lane, known):
+    """Return the mappings of a lane; the queue of another one does not exist."""
+    if lane not in known:
+        raise AwsError(operation="GetQueueAttributes", code="QueueDoesNotExist", retryable=False)
+    return known[lane]

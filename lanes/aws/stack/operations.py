@@ -20,6 +20,7 @@ from lanes.aws.table.overrides import DynamoDBOverrides
 from lanes.aws.table.runs import DynamoDBRuns
 from lanes.aws.table.slots import DynamoDBPauses, DynamoDBSlots
 from lanes.errors import AwsError, ConfigurationError
+from lanes.fault_codes import Cause, cause_of
 from lanes.operate.history.recent import RecentWorkReader
 from lanes.operate.history.tracer import Tracer
 from lanes.operate.lanes.mappings import PulledLanes, ServedLanes
@@ -29,7 +30,7 @@ from lanes.outbox.dynamodb.store import DynamoDBOutboxStore
 from lanes.producer import Producer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_sqs import SQSClient
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from lanes.aws.clients import Clients
     from lanes.config.deployment import Deployment
     from lanes.operate.lanes.deployed import FunctionState
-    from lanes.operate.lanes.mappings import Mappings
+    from lanes.operate.lanes.mappings import LaneMapping, Mappings
     from lanes.outbox.store import OutboxStatus
 
 SERVICE_VARIABLE = "POWERTOOLS_SERVICE_NAME"
@@ -135,13 +136,23 @@ class Operations:
         Return the function behind the lanes.
 
         Raises:
-            ConfigurationError: the last lane has no mapping.
+            ConfigurationError: the last lane that has a queue has no mapping.
             AwsError: it could not be read.
         """
-        lane = self.deployment.config.last_lane.name
-        mappings = self.mappings.of_lane(lane)
+        mappings: Sequence[LaneMapping] = ()
+        for lane in reversed(self.deployment.config.lanes):
+            try:
+                mappings = self.mappings.of_lane(lane.name)
+            except AwsError as error:
+                # Of a lane whose queue is gone nothing is known, and the others have the same function.
+                if cause_of(error.code) is not Cause.MISSING:
+                    raise
+                continue
+            break
         if not mappings:
-            problem = f"no event source mapping serves {lane}, so its function is unknown; deploy the stack"
+            problem = (
+                f"no event source mapping serves {lane.name}, so its function is unknown; deploy the stack"
+            )
             raise ConfigurationError([problem], source=f"stack {self.stack_name}")
         return self.state.function(mappings[0].function_arn)
 

@@ -21,13 +21,14 @@ if TYPE_CHECKING:
     from lanes.operate.history.resources import AwayResource
 
 UNKNOWN_KIND, AWAY = "unknown_kind", "away"
-RETURNED = (Event.BATCH_RETURNED, Event.IMPORT_FAILED)
 # AWS: what Lambda writes for an invocation that its process or its time ended (Lambda, "Troubleshoot execution").
 KILLED = ("Task timed out after", "Runtime exited with")
-WANTED = (UNKNOWN_KIND, AWAY, Event.IMPORT_FAILED, *KILLED)
+LEFT = (Event.MESSAGE_CANCELLED, Event.MESSAGE_MOVED, Event.MESSAGE_EXPIRED)
+WANTED = (UNKNOWN_KIND, AWAY, Event.IMPORT_FAILED, *KILLED, *LEFT)
 """Texts of the lines that are read."""
 LONGEST_RETURN = 60
 """Most seconds for which an import that fails keeps records away (`lanes.aws.entry_point`)."""
+RETURNED = (Event.BATCH_RETURNED, Event.IMPORT_FAILED, *LEFT)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +64,7 @@ def symptoms_of(
 
     Args:
         lines: lines with one of the texts `WANTED`, and perhaps others.
-        events: the events `RETURNED` in them.
+        events: the events `RETURNED` in them: of messages that returned, or left their lane without a handler.
         away: resources that are away.
         done: events of messages that were handled or dead-lettered.
         now: epoch seconds.
@@ -71,7 +72,7 @@ def symptoms_of(
     """
     returned, ended, kinds = list(events), set[str](), set[str]()
     handled_at = 0.0
-    for event in done:
+    for event in [*done, *(one for one in returned if one.name in LEFT)]:
         ended |= {one.message_id for one in event.by_message()}
         if event.name == Event.MESSAGE_HANDLED:
             kinds.add(str(event.fields.get("kind") or ""))

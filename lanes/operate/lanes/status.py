@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from lanes.config import EngineName
 from lanes.consumer.attempts import last_error
+from lanes.depth import LaneDepth
 from lanes.errors import AwsError
+from lanes.fault_codes import Cause, cause_of
 from lanes.operate.history.descriptions import counted, error_code, format_seconds
 from lanes.operate.history.symptoms import Symptom
 from lanes.operate.lanes.figures import (
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
 
     from lanes.config import LanesConfig
     from lanes.consumer.ledger import Entry
-    from lanes.depth import LaneDepth
     from lanes.operate.history.recent import RecentWork
     from lanes.operate.lanes.mappings import LaneMapping
     from lanes.outbox.store import OutboxStatus
@@ -244,10 +245,12 @@ class StatusReader:
             AwsError: a lane's queue could not be counted.
         """
         notes: list[str] = []
+        gone: list[str] = []
         read = _or_unknown(self._figures, notes, "age, rate and yields")
         known = read or {}
         lanes = [
-            self._lane(lane.name, known.get(lane.name, UNKNOWN), work, notes) for lane in self._config.lanes
+            self._lane(lane.name, known.get(lane.name, UNKNOWN), work, notes, gone)
+            for lane in self._config.lanes
         ]
         engine = self._config.consumer.engine
         bell = self._bell(notes) if engine is EngineName.PULL else None
@@ -257,7 +260,7 @@ class StatusReader:
             engine=engine,
             lanes=lanes,
             bell=bell,
-            symptoms=[*_stopped(lanes, bell), *self._outbox(notes), *_stuck(lanes)],
+            symptoms=[*_gone(gone), *_stopped(lanes, bell), *self._outbox(notes), *_stuck(lanes)],
             notes=list(dict.fromkeys(notes)),
         )
 
@@ -280,14 +283,25 @@ class StatusReader:
             mapping=_state_of(_or_unknown(self._mappings.of_bell, notes, "states of mappings")),
         )
 
+    def _depth(self, lane: str, gone: list[str]) -> LaneDepth:
+        try:
+            return self._depths.depth(lane)
+        except AwsError as error:
+            if cause_of(error.code) is not Cause.MISSING:
+                raise
+            # Other lanes are shown all the same.
+            gone.append(lane)
+            return LaneDepth(backlog=0, in_flight=0)
+
     def _lane(
         self,
         lane: str,
         figures: LaneFigures,
         work: RecentWork | None,
         notes: list[str],
+        gone: list[str],
     ) -> LaneStatus:
-        depth = self._depths.depth(lane)
+        depth = self._depth(lane, gone)
         dead = _or_unknown(lambda: self._depths.dead_letters(lane), notes, f"dead letters of {lane}")
         mapping = _state_of(_or_unknown(lambda: self._mappings.of_lane(lane), notes, "states of mappings"))
         growth = self._trend.growth(lane, depth.messages, figures.depths)
@@ -339,6 +353,11 @@ def _stuck(lanes: Sequence[LaneStatus]) -> Iterator[Symptom]:
         if lane.dead_letters:
             text = f"{lane.lane} has {counted(lane.dead_letters, 'dead letter')}"
             yield Symptom(page="dead-letters", lane=lane.lane, text=text)
+
+
+def _gone(lanes: Sequence[str]) -> Iterator[Symptom]:
+    for lane in lanes:
+        yield Symptom(page="call-errors", lane=lane, text=f"{lane} is away: its queue does not exist")
 
 
 def _state_of(mappings: Sequence[LaneMapping] | None) -> str | None:

@@ -266,3 +266,27 @@ def test_a_bell_that_stands_still_stops_all_lanes(state, pages):
     status = status_of(known, config=PULL, trend=DepthTrend(lambda: 1_000.0), outbox=lambda: fresh)
 
     assert {one.page for one in status.symptoms} == {"dead-letters"} | pages
+
+
+def test_a_lane_without_its_queue_is_named_and_the_others_are_shown():
+    """Whatever else is wrong with it; a queue that may not be read ends the reading as before."""
+    known = Known()
+
+    def depth(lane):
+        if lane == "MEDIUM":
+            raise AwsError(
+                operation="GetQueueAttributes",
+                code="AWS.SimpleQueueService.NonExistentQueue",
+                retryable=False,
+            )
+        return LaneDepth(backlog=5, in_flight=2)
+
+    known.depth = depth
+
+    status = status_of(known)
+
+    assert [lane.waiting for lane in status.lanes] == [5, 0, 5]
+    assert (status.symptoms[0].page, status.symptoms[0].text) == (
+        "call-errors",
+        "MEDIUM is away: its queue does not exist",
+    )

@@ -226,6 +226,8 @@ def test_kinds_without_a_handler_are_named_with_count_and_age(log):
     returned(log, 30, kind="order.late", reason="unknown_kind", ids=("m-5",))
     log.handled(10, "MAIN", "order.late", 1, message_id="m-5")
     returned(log, 30, kind="behind", reason="behind", ids=("m-6",))
+    returned(log, 30, kind="order.wrong", reason="unknown_kind", ids=("m-7",))
+    log.add(10, event="message_cancelled", lane="MAIN", message_id="m-7")
 
     assert symptoms(log) == [
         (
