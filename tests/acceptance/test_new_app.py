@@ -1,62 +1,20 @@
 """From an empty folder to a handled message with five commands, with the built wheel in a clean environment."""
 
-import os
-import shutil
 import subprocess
 import sys
 import tarfile
 import time
 import zipfile
 from email import message_from_bytes
-from pathlib import Path
 
 import pytest
 
 import lanes
 from cdk.alarms.rule import Page
-from tests.support.command import ROOT
+from tests.support.release import UV, line_with, run
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.deep
-
-UV = Path(sys.prefix) / "bin" / "uv"
-"""The installer of this project; pip does the same in three times the time."""
-
-
-@pytest.fixture(scope="module")
-def release(tmp_path_factory, environment):
-    """Give the folder with sdist and wheel: uv builds the one from the repository's files, the other from the sdist."""
-    folder = tmp_path_factory.mktemp("release")
-    listed = subprocess.run(
-        [shutil.which("git"), "ls-files", "-co", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    for name in listed.stdout.splitlines():
-        if (ROOT / name).is_file():
-            (folder / "source" / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(ROOT / name, folder / "source" / name)
-    run([UV, "build", "--quiet", "--out-dir", "dist", "source"], cwd=folder, environment=environment)
-    return folder / "dist"
-
-
-@pytest.fixture(scope="module")
-def environment(tmp_path_factory):
-    """Give the variables of somebody who has neither this repository nor its packages, nor a cache of them."""
-    hidden = ("PYTHONPATH", "VIRTUAL_ENV", "LANES_", "AWS_", "JSII_")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
-    return kept | {"UV_CACHE_DIR": str(tmp_path_factory.mktemp("cache"))}
-
-
-def run(command, *, cwd, environment):
-    """Run a command to its good end; return its output."""
-    done = subprocess.run(
-        [str(part) for part in command], cwd=cwd, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def test_wheel_and_sdist_are_complete(release):
@@ -124,16 +82,6 @@ def test_five_commands_lead_from_an_empty_folder_to_a_handled_message(release, e
         up.terminate()
         up.communicate()
     assert up.returncode == 0
-
-
-def line_with(text, process):
-    """Read the output of a process up to a line with a text, and return it."""
-    lines = []
-    for line in process.stdout:
-        lines.append(line)
-        if text in line:
-            return line
-    raise AssertionError("".join(lines))
 
 
 def handled(folder):
