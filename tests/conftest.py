@@ -69,6 +69,13 @@ UNITS = {
 DEEP_TIMEOUT_SECONDS = 900  # against a test that hangs; the longest takes a sixth of it
 
 
+def pytest_addoption(parser):
+    """Set the length of a night."""
+    parser.addoption(
+        "--minutes", type=float, default=60.0, help="how long the nightly search for lost entries goes on"
+    )
+
+
 def pytest_collection_modifyitems(items):
     """Put shared units first, then files with deep tests: short files at the end let no worker wait for another."""
     places = {unit: place for place, unit in enumerate(UNITS)}
