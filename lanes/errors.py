@@ -248,8 +248,9 @@ class Unavailable(_Portable):
     """
     Raise it in a handler whose resource is away: nothing is wrong with the record, and the attempt does not count.
 
-    After three in a row the consumer starts no record of the resource until a pause has ended, then tries one. A record
-    that says so while others of its resource are handled does count its attempts.
+    After three different messages in a row the slot starts no record of the resource until a pause has ended, then
+    tries one. A message that says so while others of its resource are handled stays away by itself, for longer and
+    longer up to 15 min; after `unavailable_for` it is a dead letter.
 
     Args:
         after: the pause, from 1 s to 15 min; by default, or if it is not more than 0, 1 s, doubled at each further try

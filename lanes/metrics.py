@@ -64,6 +64,10 @@ class Metric(enum.StrEnum):
         "UnavailableResource",
         "messages that returned without an attempt because their handler found its resource away",
     )
+    AWAY = (
+        "ResourceAwayTime",
+        "milliseconds since a slot found a resource away that it has not found since, once a minute",
+    )
     LOWERED = (
         "LoweredPriorities",
         "attempts of messages with a priority above their lane, which their handlers may not send with",

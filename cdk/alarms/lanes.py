@@ -9,6 +9,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 
 from lanes.config import Lane, LanesConfig
 from lanes.config.table import format_duration
+from lanes.consumer.breakers import LONGEST
 from lanes.metrics import Metric
 
 from ..consumer import PriorityConsumer
@@ -258,14 +259,22 @@ def _blocked(lanes: Sequence[Lane], consumer: PriorityConsumer) -> AlarmRule:
 
 
 def _resource_away(lanes: Sequence[Lane], consumer: PriorityConsumer) -> AlarmRule:
+    names = {f"lane{position}": lane.name for position, lane in enumerate(lanes)}
     return AlarmRule(
         name="ResourceAway",
         severity=Severity.WARNING,
-        metric=_together(lanes, consumer, Metric.UNAVAILABLE, label="Messages without their resource"),
-        # One slot alone tries at least five times in a period.
-        threshold=4,
-        periods=2,
-        spare=1,
+        metric=cloudwatch.MathExpression(
+            expression=f"MAX([{', '.join(f'FILL({key}, 0)' for key in names)}])",
+            label="Milliseconds without a resource",
+            period=alarm_period(),
+            using_metrics={
+                key: consumer.metric(Metric.AWAY, name, statistic="Maximum", period=PERIOD)
+                for key, name in names.items()
+            },
+        ),
+        threshold=PERIOD // timedelta(milliseconds=1),
+        # A pause that a handler asks for may be longer than an invocation, and none runs until it ends.
+        spare=timedelta(seconds=LONGEST) // PERIOD,
         description="Handlers find their resource away; its messages wait, and none of their attempts counts.",
         first_step="`lanes status` names the resource, and why.",
         page=Page.RESOURCE_AWAY,

@@ -27,6 +27,8 @@ PULL_KEYS = ("linger", "policy", "max_rate")
 # AWS: a function runs for at most 15 minutes (lambda/latest/dg/gettingstarted-limits).
 LONGEST_FUNCTION = timedelta(minutes=15)
 LONGEST_UNKNOWN = timedelta(days=7)
+# AWS: a message lives at most 14 days (SQS quotas).
+LONGEST_LIFE = timedelta(days=14)
 # The other half of the receives is left to yields.
 MAX_ATTEMPTS = MAX_RECEIVES // 2
 # With ten slots the top lane's p99 wait is 3.6 s at 150 ms and 4.2 s at 250 ms, for 3 % of the work and 9 % more calls;
@@ -48,6 +50,7 @@ READERS: Mapping[str, Reader] = {
     "backoff_max": partial(ConfigTable.duration, maximum=LONGEST_VISIBILITY),
     # SQS keeps a message for 14 days at most, and would drop it without a dead letter.
     "unknown_kind_for": partial(ConfigTable.duration, maximum=LONGEST_UNKNOWN),
+    "unavailable_for": partial(ConfigTable.duration, minimum=SECOND, maximum=LONGEST_LIFE),
     "recheck_interval": partial(ConfigTable.duration, maximum=SECOND),
     "record_time": partial(ConfigTable.optional, read=ConfigTable.duration, maximum=LONGEST_FUNCTION),
     "idempotency": ConfigTable.boolean,

@@ -122,6 +122,8 @@ class ConsumerSettings:
         backoff_max: maximum delay after a failed attempt.
         unknown_kind_for: how long a message of a kind without a handler waits for code that has one, before it is
             dead-lettered; old and new code meet in every deploy.
+        unavailable_for: how long a message may find its resource away while others of it are handled, before it is
+            dead-lettered.
         recheck_interval: maximum age of the backlog reading of the higher lanes, at most 1 s; in
             `lanes.toml` 150 ms from ten slots on, and 400 ms in the pull engine from two on.
         record_time: expected time of one record; by default the longest one seen.
@@ -150,6 +152,7 @@ class ConsumerSettings:
     backoff_max: timedelta = timedelta(minutes=15)
     # Longer than a deploy and its rollback; a group waits behind a misspelt kind for as long.
     unknown_kind_for: timedelta = timedelta(hours=1)
+    unavailable_for: timedelta = timedelta(days=1)
     # With 500 ms HIGH's p99 is 1.1 to 1.3 times as long; with 100 ms it takes an eighth more calls
     # (docs/decisions/0014-defaults.md).
     recheck_interval: timedelta = timedelta(milliseconds=250)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections import defaultdict
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from lanes.config.settings import LARGEST_BATCH
 from lanes.consumer import telemetry as report
+from lanes.consumer.breakers import IN_A_ROW, MOST_FULL, TRIED_WITHIN
 from lanes.consumer.calls import Attempt, Call, Caller
 from lanes.consumer.ledger import Blocking, Ending, Entry, twice
 from lanes.consumer.outcome import DONE, EXPIRED, SENT_ON, Outcome, Reason
@@ -22,13 +25,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from lanes.config import Lane, LanesConfig
-    from lanes.consumer.breakers import Breakers
+    from lanes.consumer.breakers import Away, Breaker, Breakers
     from lanes.consumer.engines import Proceed
     from lanes.consumer.handlers import Handlers, Work
     from lanes.consumer.interceptors import Interception
     from lanes.consumer.settlement import Settlement
 
-EXHAUSTED = "attempts exhausted"
+EXHAUSTED, UNAVAILABLE = "attempts exhausted", "unavailable"
 
 
 class _Needed(dict[str, float]):
@@ -77,6 +80,8 @@ class Attempts:
         self._least = min(configured + SETTLING, self._limit)
         self.needed = _Needed(self._least)
         self.breakers = breakers
+        self._is_alone = settings.reserved_concurrency == 1
+        self._tried_within = min(settings.reserved_concurrency, TRIED_WITHIN)
 
     def run(
         self,
@@ -140,68 +145,98 @@ class Attempts:
                 _leave_if_over(batch)
                 if early is not None:
                     early()
-            started_at, began = self._clock(), self._monotonic()
+            started_at = self._clock()
             with way.during:
                 failures = self._caller.call(batch, begun, check=check)
             times = started_at, self._clock()
-            pauses = self._pauses(batch.lane, begun, failures, took=self._monotonic() - began)
+            ways = self._ways(batch.lane, begun, failures)
         except Yielded as left:
             for attempt in begun:
                 yield attempt.record, _uncounted(attempt.before, to=left.to)
             return
         for attempt in begun:
             record, error = attempt.record, failures.get(attempt.work.id)
-            pause = pauses.get(record.message_id)
-            yield record, self._ended(batch, attempt, error, times=times, pause=pause)
+            yield record, self._ended(batch, attempt, error, times=times, way=ways.get(record.message_id))
 
-    def pause_before(self, lane: Lane, record: RawRecord) -> float:
-        """Return the seconds until a record of this one's resource may start; 0 if it may now."""
+    def breaker_of(self, record: RawRecord) -> Breaker | None:
+        """Return the breaker of a record's resource if it is open: one record at a time tries it."""
         breakers = self.breakers
-        if not breakers.known or breakers.are_closed or (handler := self.resolve(record).handler) is None:
-            return 0.0
-        return breakers.seconds_left_for(lane, handler.resource)
+        if not any(one.is_open for one in breakers.known.values()):
+            return None
+        handler = self.resolve(record).handler
+        return None if handler is None else breakers.open(handler.resource)
 
     def until_back(
-        self, lane: Lane, record: RawRecord, pause: float, *, entry: Entry | None = None, error: str = ""
+        self, lane: Lane, record: RawRecord, seconds: float, *, reason: Reason = Reason.AWAY
     ) -> Outcome:
-        """Return the outcome of a record whose resource is away for a pause, which begins now."""
-        delay = self._settlement.delays.untouched(lane, record, pause)
+        """Return the outcome of a record that stays away for so many seconds, which begin now."""
+        delay = self._settlement.delays.untouched(lane, record, math.floor(seconds))
+        # Its batch may end long after that time.
+        return Outcome(delay=delay, since=self._clock(), reason=reason)
+
+    def until_next_try(self, lane: Lane, record: RawRecord, breaker: Breaker) -> Outcome:
+        """Return the outcome of a record whose resource is away for a pause."""
+        pause = breaker.seconds_left
         if self.has_several_resources:
-            # No slot waits for it, so those of lanes below must not be tried before it is back.
-            self.breakers.returns(lane, self.resolve(record).resource, delay)
-        # Its batch may end long after the pause, since it waits for the resource with its other records.
-        return Outcome(entry=entry, delay=delay, since=self._clock(), reason=Reason.AWAY, error=error)
+            # No slot waits, so that a lower lane must not have its records back first.
+            is_later = lane.position > 0 and not breaker.is_for_others
+            return self.until_back(lane, record, pause + TRIED_WITHIN * is_later)
+        # Nothing is received meanwhile, and each slot should find what is urgent, whichever is the first to find the
+        # resource. The others make their tries of other records.
+        return self.until_back(lane, record, min(pause, self._tried_within))
+
+    def goes_ahead(self, lane: Lane, breaker: Breaker) -> bool:
+        """
+        Whether a record of a lane tries its resource although lanes above have messages.
+
+        It does where other slots have tries of their own, or lanes above have left it this one. With one slot it is the
+        third try alone, so that what is urgent is first after nearly every outage.
+        """
+        if lane.position == 0 or not breaker.waits_for_others:
+            return False
+        is_own = not self._is_alone or breaker.pauses == IN_A_ROW
+        return breaker.is_left or (is_own and not self.has_several_resources)
+
+    def passes(self, lane: Lane, breaker: Breaker, another: RawRecord | None, *, records: int) -> bool:
+        """
+        Whether a batch leaves a try that is for others to the next one.
+
+        Args:
+            lane: its lane.
+            breaker: that of the resource.
+            another: the record of the batch that has not said so, if one has not.
+            records: the records of the batch.
+        """
+        if lane.position == 0:
+            return another is None and (self._is_alone or self.has_several_resources)
+        is_full = records == LARGEST_BATCH and breaker.is_early
+        return another is None or (is_full and breaker.passed < MOST_FULL)
 
     @property
-    def tries_one(self) -> bool:
-        """Whether the only resource of all records is away, so that one record tries it after each pause."""
-        breakers = self.breakers
-        return bool(breakers.known) and not breakers.are_closed and not self.has_several_resources
-
-    @property
-    def pause(self) -> float:
-        """The seconds until a record of any kind may start; 0 if one may now."""
-        return self.breakers.seconds_left(next(iter(self._handlers.resources))) if self.tries_one else 0.0
+    def only_breaker(self) -> Breaker | None:
+        """The breaker of the only resource of all records, if it is open."""
+        if not self.breakers.known or self.has_several_resources:
+            return None
+        return self.breakers.open(next(iter(self._handlers.resources)))
 
     @property
     def has_several_resources(self) -> bool:
         """Whether records of another resource may start while one is away."""
         return len(self._handlers.resources) > 1
 
-    def _pauses(
-        self, lane: Lane, begun: Sequence[Attempt], failures: Mapping[str, BaseException], *, took: float
-    ) -> Mapping[str, float]:
-        """Return the records that found their resource away, by SQS id, with the seconds after which they return."""
+    def _ways(
+        self, lane: Lane, begun: Sequence[Attempt], failures: Mapping[str, BaseException]
+    ) -> Mapping[str, Away]:
+        """Return how the records stay away that found their resource away, by SQS id."""
         if not failures and not self.breakers.known:
             return {}
-        found: list[str] = []
-        away: dict[str, Unavailable] = {}
+        away: dict[str, tuple[Entry, Unavailable]] = {}
         for attempt in begun:
-            if (raised := failures.get(attempt.work.id)) is None:
-                found.append(attempt.record.message_id)
-            elif isinstance(error := _deciding(attempt, raised), Unavailable):
-                away[attempt.record.message_id] = error
-        return self.breakers.judge(lane, begun[0].work.resource, found=found, away=away, took=took)
+            raised = failures.get(attempt.work.id)
+            if raised is not None and isinstance(error := _deciding(attempt, raised), Unavailable):
+                away[attempt.record.message_id] = attempt.before, error
+        found = any(attempt.work.id not in failures for attempt in begun)
+        return self.breakers.judge(lane, begun[0].work.resource, found=found, away=away)
 
     def skipped(self, lane: Lane, record: RawRecord) -> Outcome:
         """Report a record that is done already, and return its outcome."""
@@ -317,15 +352,14 @@ class Attempts:
         raised: BaseException | None,
         *,
         times: tuple[float, float],
-        pause: float | None,
+        way: Away | None,
     ) -> Outcome:
-        """Return the outcome of one record after its handler's call; `pause` in seconds if its resource is away."""
-        if pause is not None:
-            self._note_uncounted(attempt)
-            error_text = "" if raised is None else text_of(_deciding(attempt, raised))
-            return self.until_back(batch.lane, attempt.record, pause, entry=attempt.before, error=error_text)
+        """Return the outcome of one record after its handler's call, and its `way` if its resource is away."""
         if raised is not None:
             error = _deciding(attempt, raised)
+            if way is not None:
+                self._note_uncounted(attempt)
+                return self._away(batch.lane, attempt, error, way)
             # A supervisor that signals every process ends the handler's own children too.
             if batch.is_stopped() and not isinstance(error, Retry | DeadLetter):
                 return _uncounted(attempt.before)
@@ -349,6 +383,20 @@ class Attempts:
             entry = _taken_back(attempt.entry)
             write = partial(self._ledger.write, [entry])
             report.tried(self._telemetry, Event.RETURN_NOT_NOTED, write, lane=entry.lane, records=1)
+
+    def _away(self, lane: Lane, attempt: Attempt, error: BaseException, way: Away) -> Outcome:
+        """Return a record that found its resource away; dead-letter one that has said so alone for too long."""
+        is_over = self._clock() - way.since >= self._settings.unavailable_for.total_seconds()
+        if way.is_alone and is_over and not self._settings.blocks(attempt.work.kind):
+            return _dead_letter(attempt.before, UNAVAILABLE, error=text_of(error), work=attempt.work)
+        breaker = self.breakers.open(attempt.work.resource)
+        if way.is_alone or breaker is None:
+            reason = Reason.ALONE if way.is_alone else Reason.AWAY
+            outcome = self.until_back(lane, attempt.record, way.seconds, reason=reason)
+        else:
+            outcome = self.until_next_try(lane, attempt.record, breaker)
+        entry = dataclasses.replace(attempt.before, away_since=way.since)
+        return dataclasses.replace(outcome, entry=entry, error=text_of(error))
 
     def _early(self, lane: Lane, attempt: Attempt, error: BaseException) -> Outcome:
         """Return a record that its handler wants later, without an attempt."""
@@ -411,6 +459,7 @@ class Attempts:
             noted_receive=record.receive_count,
             noted_at=self._clock(),
             last_error=error,
+            away_since=0.0,
         )
         try:
             twice(lambda: self._ledger.write([counted]))

@@ -8,11 +8,11 @@ outcome replaces that: an error anywhere keeps the records that it interrupts.
 from __future__ import annotations
 
 import dataclasses
-import math
 from functools import partial
 from typing import TYPE_CHECKING
 
 from lanes.consumer import telemetry as report
+from lanes.consumer.breakers import SHORTEST
 from lanes.consumer.calls import next_call
 from lanes.consumer.engines import Proceed, Turn
 from lanes.consumer.ledger import Ending
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from lanes.consumer.attempts import Attempts
+    from lanes.consumer.breakers import Breaker
     from lanes.consumer.calls import Call
     from lanes.consumer.interceptors import Interception, Interceptor
     from lanes.consumer.records import Batch, RawRecord
@@ -114,8 +115,11 @@ class Corridor:
         """Decide the first record of the rest; return False if all of the rest stays."""
         record, lane = rest[0], batch.lane
         # Before the turn decides: when the pause has ended, the most urgent record comes first.
-        if pause := self.attempts.pause_before(lane, record):
-            return self._wait_for_resource(batch, outcomes, rest, pause)
+        if (breaker := self.attempts.breaker_of(record)) is not None:
+            rest = self._next_try(batch, outcomes, rest, breaker)
+            if not rest:
+                return True
+            record = rest[0]
         if batch.milliseconds_left() / 1000 < self.attempts.needed[lane.name]:
             outcomes.keep(rest, Outcome(delay=shortest_delay(rest), reason=Reason.TIME))
             return False
@@ -124,15 +128,16 @@ class Corridor:
             return True
         call = self._next_call(batch, outcomes, rest, interceptions)
         longest = self.attempts.longest[lane.name]
-        way = turn.decide(rest, call, expected=longest, has_worked=outcomes.finished > 0)
+        goes_ahead = breaker is not None and self.attempts.goes_ahead(lane, breaker)
+        has_worked = outcomes.finished > 0
+        way = turn.decide(rest, call, expected=longest, has_worked=has_worked, goes_ahead=goes_ahead)
         if not isinstance(way, Proceed):
             self._keep_rest(batch, outcomes, rest, way)
             return False
         if not way.most:
             return True
         if len(call.records) > 1:
-            most = 1 if self.attempts.breakers.is_open(call.works[0].resource) else way.most
-            call = call.only(call.records, most=most)
+            call = call.only(call.records, most=1 if breaker else way.most)
         began = way.reserve.monotonic() if way.reserve else 0.0
         check = partial(_check, batch, turn, way)
         attempts = self.attempts.run(batch, call, outcomes.entries, interceptions, check=check, way=way)
@@ -144,22 +149,40 @@ class Corridor:
             self._yield_in_mid_work(batch, turn, outcomes, yielded)
         return yielded is None
 
-    def _wait_for_resource(
-        self, batch: Batch, outcomes: Outcomes, rest: Sequence[RawRecord], pause: float
-    ) -> bool:
-        """Wait for the next try of a resource that is away; return False if all of the rest stays."""
+    def _next_try(
+        self, batch: Batch, outcomes: Outcomes, rest: Sequence[RawRecord], breaker: Breaker
+    ) -> Sequence[RawRecord]:
+        """Return the rest, the record first that tries a resource which is away; none if no record may start now."""
         attempts, lane = self.attempts, batch.lane
+        pause, several = breaker.seconds_left, attempts.has_several_resources
         left = batch.seconds_left - attempts.needed[lane.name]
-        goes_on = attempts.has_several_resources
-        if goes_on or left <= 0 or batch.is_stopped():
-            # Not late for the next try: a record that waited here would go before a more urgent one.
-            for record in rest[:1] if goes_on else rest:
-                away = attempts.until_back(lane, record, math.floor(pause))
+        waits = not several and len(rest) == len(batch.records)
+        if pause and waits and left > 0 and not batch.is_stopped():
+            # The wait is billed, but each return would use up a receive, of which SQS grants a thousand.
+            attempts.breakers.wait(pause, left=left)
+            return ()
+        waiting = rest[:1] if several else rest
+        if pause:
+            for record in waiting:
+                away = attempts.until_next_try(lane, record, breaker)
                 outcomes.keep([record], outcomes.behind(record) or away)
-            return goes_on
-        # The wait is billed, but each return would use up a receive, of which SQS grants a thousand.
-        attempts.breakers.wait(pause, left=left)
-        return True
+            return ()
+        if not breaker.waits_for_others:
+            return rest
+        another = self._another(outcomes, waiting)
+        if not attempts.passes(lane, breaker, another, records=len(waiting)):
+            return [another, *(one for one in rest if one is not another)] if another else rest
+        breaker.passed += lane.position > 0
+        breaker.is_left |= another is None and lane.position == 0
+        for record in waiting:
+            outcomes.keep([record], outcomes.behind(record) or attempts.until_back(lane, record, SHORTEST))
+        return ()
+
+    def _another(self, outcomes: Outcomes, rest: Sequence[RawRecord]) -> RawRecord | None:
+        """Return the youngest record that has not said that its resource is away: those that always do stay behind."""
+        first = {record.group: record for record in reversed(rest)}
+        others = [one for one in first.values() if not outcomes.entries[one.message_id].away_since]
+        return next((one for one in others if outcomes.behind(one) is None), None)
 
     def _next_call(
         self,
@@ -201,7 +224,7 @@ class Corridor:
             entry = outcomes.entries[record.message_id]
             outcome = self.settlement.unrecorded(lane, record, entry, outcome.end) or outcome
         outcomes.set(record, outcome)
-        is_asked_for = outcome.ending is Ending.FAILED or outcome.reason == Reason.EARLY
+        is_asked_for = outcome.ending is Ending.FAILED or outcome.reason in (Reason.EARLY, Reason.ALONE)
         if is_asked_for and (outcome.delay or 0) > batch.seconds_left:
             self._settle_at_once(batch, outcomes, record, outcome)
 

@@ -1,5 +1,5 @@
 """
-Breakers: after a few calls in a row found their resource away, no record of it starts until a pause has ended.
+Breakers: when three different messages in a row find their resource away, none starts until a pause has ended.
 
 Each environment judges by its own records, so no slot has to know of another.
 """
@@ -7,9 +7,7 @@ Each environment judges by its own records, so no slot has to know of another.
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections import OrderedDict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from lanes.consumer import telemetry as report
 from lanes.consumer.signals import asked_delay, text_of
@@ -19,34 +17,50 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from lanes.config import Lane
+    from lanes.consumer.ledger import Entry
     from lanes.consumer.telemetry import Telemetry
     from lanes.errors import Unavailable
 
 # With one call in ten refused, three in a row are one in a thousand.
 IN_A_ROW = 3
-"""Calls in a row that find the resource away until its breaker opens."""
+"""Different messages in a row that find the resource away until its breaker opens."""
 
-FIRST_PAUSE = 1.0
+SHORTEST, LONGEST = 1.0, 15 * 60.0
+"""Bounds, in seconds, of the pause that a handler may ask for, and of the time that a message stays away alone."""
+
 LONGEST_PAUSE = 60.0
-"""Seconds of the first pause and of the longest; each is twice as long as the one before."""
+"""Seconds of the longest pause that no handler asked for; each is twice as long as the one before."""
 
-LONGEST_ASKED = 15 * 60.0
-"""Seconds of the longest pause that a handler may ask for: so soon is an outage noticed to be over."""
+# With all of it, one call in ten refused costs 40 % more time instead of 10 %; with half of it, a fifth of the groups
+# that is away for good takes a sixth of the calls instead of an eighth (docs/decisions/0019-resource-away.md).
+AGAIN_AFTER = 0.75
+"""Share of the time for which a message had been away when it last said so, after which it is tried again."""
 
-COMES_WITHIN = 5.0
-"""Seconds after its return within which a record is received again, by its slot or another."""
+EARLY, IN_TURN = 6, 4
+"""The pauses that grow; the tries of which one is by a message that has not said so, once they don't."""
+
+GIVES_WAY = 2.0
+"""Seconds after a pause for which messages that have said so leave the try to one that has not."""
+
+TRIED_WITHIN = 5
+"""Seconds within which several slots, whose pauses end together, have made their tries."""
+
+MOST_PASSED, MOST_FULL = 10, 3
+"""Batches that leave a try to others, at most, and full ones of them: those that fail are the oldest of their lane."""
 
 LONGEST_SLEEP = 1.0
 """Seconds until a slot that waits for its resource looks again whether its process is to stop."""
 
-REMEMBERED = 10_000
-"""Messages that a breaker remembers."""
+REPORTED_EVERY = 60.0
+"""Seconds between two reports of how long a resource has been away."""
 
-# With three, a resource that refuses half of its calls would make one attempt in three of them.
-ENOUGH = 5
-"""Calls of others that tell whether a message is to blame."""
-SHARE = 0.8
-"""Share of these calls that find the resource, if it is."""
+
+class Away(NamedTuple):
+    """How a message stays away: for so many seconds; since when, in epoch seconds; and whether others are handled."""
+
+    seconds: float
+    since: float
+    is_alone: bool
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -57,96 +71,98 @@ class Breaker:
     Attributes:
         monotonic: returns seconds that no one sets back.
         clock: returns epoch seconds.
-        failures: calls in a row that found it away.
-        away_since: when the first of them did, in epoch seconds.
+        since: when the first of the calls in a row found it away, in epoch seconds.
+        tries: calls in a row that found it away.
+        found_at: when a call found it last, in epoch seconds.
+        pauses: pauses since then.
+        passed: batches of lower lanes that have left the next try to other messages.
+        is_left: whether the highest lane has left it, with only messages that have said so.
+        reported_at: when its time was reported last, in seconds of `monotonic`.
 
     """
 
     monotonic: Callable[[], float]
     clock: Callable[[], float]
-    failures: int = 0
-    away_since: float = 0.0
+    since: float = 0.0
+    tries: int = 0
+    found_at: float = 0.0
+    pauses: int = 0
+    passed: int = 0
+    is_left: bool = False
+    reported_at: float = float("-inf")
     _until: float = 0.0
     _told: set[str] = dataclasses.field(default_factory=set)
-    _found: int = 0
-    _refused: int = 0
-    _since: OrderedDict[str, tuple[int, int]] = dataclasses.field(default_factory=OrderedDict)
-    _comes_until: dict[int, float] = dataclasses.field(default_factory=dict)
 
     @property
     def is_open(self) -> bool:
-        """Whether enough calls in a row found the resource away: one record at a time starts, after each pause."""
-        return self.failures >= IN_A_ROW
+        """Whether enough messages in a row found the resource away: one record at a time starts, after each pause."""
+        return self.pauses > 0
 
     @property
     def seconds_left(self) -> float:
         """The seconds until the next try; 0 if a record may start now."""
         return max(0.0, self._until - self.monotonic()) if self.is_open else 0.0
 
-    def seconds_left_for(self, lane: Lane) -> float:
-        """Return the seconds until a record of a lane may start: a record of a lane above that returns goes first."""
-        if not self.is_open:
-            return 0.0
-        above = [until for position, until in self._comes_until.items() if position < lane.position]
-        return max(0.0, max([self._until, *above]) - self.monotonic())
+    @property
+    def is_early(self) -> bool:
+        """Whether the pauses still grow: it may be a part of the resource that is away."""
+        return self.pauses <= EARLY
 
-    def returns(self, lane: Lane, seconds: float) -> None:
-        """Note that a record of a lane returns after so many seconds; a few messages alone don't have every try."""
-        if len(self._told) > IN_A_ROW:
-            self._comes_until[lane.position] = self.monotonic() + seconds + COMES_WITHIN
-
-    def forgives(self, message_id: str) -> bool:
+    @property
+    def is_for_others(self) -> bool:
         """
-        Whether a message that finds the resource away is not to blame, so that this is not an attempt.
+        Whether the next try is for a message that has not said so: every second one at first, later every fourth.
 
-        It is to blame if it said so before, and of the calls of others since then nearly all found the resource, the
-        last one among them.
+        A few messages that always say so must not have every try.
         """
-        found, refused = self._since.pop(message_id, (self._found, self._refused))
-        found, refused = self._found - found, self._refused - refused
-        is_known = found + refused >= ENOUGH
-        is_to_blame = is_known and not self.failures and found >= SHARE * (found + refused)
-        if is_known:
-            found = refused = 0
-        # What it says now is not the call of another.
-        self._since[message_id] = self._found - found, self._refused - refused + (not is_to_blame)
-        if len(self._since) > REMEMBERED:
-            self._since.popitem(last=False)
-        return not is_to_blame
+        return self.is_open and (
+            self.pauses % 2 == 1 if self.is_early else self.pauses % IN_TURN == IN_TURN - 1
+        )
 
-    def failed(self, message_ids: Collection[str], *, after: float | None = None, took: float = 0.0) -> float:
-        """
-        Note a call that found the resource away, and return the seconds after which its records return.
+    @property
+    def waits_for_others(self) -> bool:
+        """Whether messages that have said so leave the try to others: only for a moment, as none may wait."""
+        is_over = self.passed >= MOST_PASSED or self.monotonic() > self._until + GIVES_WAY
+        return self.is_for_others and not is_over
 
-        `after` is the pause that the handler asked for, if it is more than none, `took` the length of the call. Where
-        only a few messages said so, they stay away for as many tries: then another one is tried, and they can't make
-        every try fail.
-        """
-        now = self.monotonic()
-        if not self.failures:
-            self.away_since = self.clock()
-        self.failures += 1
-        self._refused += len(message_ids)
-        doublings = min(max(0, self.failures - IN_A_ROW), 10)
-        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0**doublings)
-        if after is not None and after > 0:
-            pause = min(max(FIRST_PAUSE, after), LONGEST_ASKED)
-        self._until = now + pause
-        # A few more than decide: of an outage many messages tell.
-        if len(self._told) <= IN_A_ROW:
-            self._told.update(message_ids)
-        few = len(self._told) if self.is_open and len(self._told) <= IN_A_ROW else 0
-        shortest = max(1.0, math.floor(pause))
-        return few * (shortest + took + COMES_WITHIN) if few else shortest
-
-    def succeeded(self, message_id: str) -> None:
-        """Note a record whose handler found the resource."""
-        self._found += 1
-        if self._since:
-            self._since.pop(message_id, None)
-        self.failures = 0
+    def found(self) -> None:
+        """Note a call that found the resource."""
+        self.found_at = self.clock()
+        self.tries = self.pauses = self.passed = 0
+        self.is_left = False
         self._told.clear()
-        self._comes_until.clear()
+
+    def failed(self, away: Mapping[str, Entry], *, asked: float) -> dict[str, Away]:
+        """Note a call that found it away, with the entries of its records by id, and return how each stays away."""
+        now, was_open, told = self.clock(), self.is_open, set(self._told)
+        alone = {one for one, entry in away.items() if not was_open and 0 < entry.away_since < self.found_at}
+        if len(alone) < len(away):
+            self._count(away.keys() - alone, asked=asked)
+        found = {}
+        for one, entry in away.items():
+            # None of the others was handled meanwhile, so that its time begins again.
+            is_first = not entry.away_since or was_open or one in told
+            since = now if is_first else entry.away_since
+            # To the last time that it said so: since then it may have waited in its lane for something else.
+            waited = AGAIN_AFTER * (entry.noted_at - since) if one in alone else now - self.since
+            seconds = min(max(SHORTEST, asked, waited), LONGEST)
+            found[one] = Away(
+                seconds if one in alone or not self.is_open else self.seconds_left, since, one in alone
+            )
+        return found
+
+    def _count(self, message_ids: Collection[str], *, asked: float) -> None:
+        """Count a call that found it away; begin the next pause if they are enough."""
+        if not self._told:
+            self.since = self.clock()
+        self.tries += 1
+        self.passed, self.is_left = 0, False
+        if len(self._told) < IN_A_ROW:
+            self._told.update(message_ids)
+        if len(self._told) >= IN_A_ROW:
+            pause = min(LONGEST_PAUSE, SHORTEST * 2.0 ** min(self.pauses, EARLY))
+            self.pauses += 1
+            self._until = self.monotonic() + (min(max(SHORTEST, asked), LONGEST) if asked > 0 else pause)
 
 
 class Breakers:
@@ -178,77 +194,54 @@ class Breakers:
         self._monotonic = monotonic
         self.known: dict[str, Breaker] = {}
 
-    def is_open(self, resource: str) -> bool:
-        """Whether a resource was away at the last calls, so that one record tries it."""
+    def open(self, resource: str) -> Breaker | None:
+        """Return the breaker of a resource that was away at the last calls, so that one record tries it."""
         breaker = self.known.get(resource)
-        return breaker is not None and breaker.is_open
-
-    def seconds_left(self, resource: str) -> float:
-        """Return the seconds until a record of a resource may start; 0 if it may now."""
-        breaker = self.known.get(resource)
-        return 0.0 if breaker is None else breaker.seconds_left
-
-    def seconds_left_for(self, lane: Lane, resource: str) -> float:
-        """Return the seconds until a record of a lane may start; 0 if it may now."""
-        breaker = self.known.get(resource)
-        return 0.0 if breaker is None else breaker.seconds_left_for(lane)
-
-    def returns(self, lane: Lane, resource: str, seconds: float) -> None:
-        """Note that a record of a lane returns after so many seconds for a resource that is away."""
-        if (breaker := self.known.get(resource)) is not None:
-            breaker.returns(lane, seconds)
+        if breaker is None or not breaker.is_open:
+            return None
+        now = self._monotonic()
+        # By time, not at each try: a pause may be longer than the period of an alarm.
+        if now - breaker.reported_at >= REPORTED_EVERY:
+            breaker.reported_at = now
+            self._telemetry.milliseconds(Metric.AWAY, max(0.0, self._clock() - breaker.since) * 1000)
+        return breaker
 
     def wait(self, pause: float, *, left: float) -> None:
         """Let a moment of a pause pass, at most the seconds that are left."""
         self._sleep(min(pause, left, LONGEST_SLEEP))
-
-    @property
-    def are_closed(self) -> bool:
-        """Whether no resource is away."""
-        return not any(one.is_open for one in self.known.values())
 
     def judge(
         self,
         lane: Lane,
         resource: str,
         *,
-        found: Collection[str],
-        away: Mapping[str, Unavailable],
-        took: float,
-    ) -> Mapping[str, float]:
-        """
-        Note a call of some seconds, by the SQS ids of the records that found the resource, and that say it is away.
-
-        Return the records that are not to blame, with the seconds after which they return.
-        """
+        found: bool,
+        away: Mapping[str, tuple[Entry, Unavailable]],
+    ) -> Mapping[str, Away]:
+        """Note whether a call found its resource, and the records that say it is away; return how they stay away."""
         breaker = self.known.get(resource)
         if breaker is None:
             if not away:
                 return {}
             breaker = self.known[resource] = Breaker(self._monotonic, self._clock)
-        was_open, since = breaker.is_open, breaker.away_since
-        for message_id in found:
-            breaker.succeeded(message_id)
-        if was_open and found:
-            seconds = max(0.0, self._clock() - since)
-            report.resource_back(self._telemetry, lane, resource, seconds=seconds)
-        forgiven = {one: signal for one, signal in away.items() if breaker.forgives(one)}
-        if not forgiven:
+        if found:
+            if breaker.is_open:
+                seconds = max(0.0, self._clock() - breaker.since)
+                report.resource_back(self._telemetry, lane, resource, seconds=seconds)
+            breaker.found()
+        if not away:
             return {}
-        asked = [
-            delay.total_seconds() for one in forgiven.values() if (delay := asked_delay(one)) is not None
-        ]
-        seconds = breaker.failed(list(forgiven), after=max(asked, default=None), took=took)
-        self._telemetry.count(Metric.UNAVAILABLE, len(forgiven))
+        asked = max(delay.total_seconds() if (delay := asked_delay(one)) else 0.0 for _, one in away.values())
+        ways = breaker.failed({one: entry for one, (entry, _) in away.items()}, asked=asked)
+        self._telemetry.count(Metric.UNAVAILABLE, len(away))
         if breaker.is_open:
-            reason = text_of(next(iter(forgiven.values())))
             report.resource_away(
                 self._telemetry,
                 lane,
                 resource,
-                reason=reason,
-                since=breaker.away_since,
-                tries=breaker.failures,
+                reason=text_of(next(iter(away.values()))[1]),
+                since=breaker.since,
+                tries=breaker.tries,
                 next_at=self._clock() + breaker.seconds_left,
             )
-        return dict.fromkeys(forgiven, seconds)
+        return ways

@@ -87,6 +87,7 @@ class Entry:
         noted_receive: receive count at the last write; one less than now means that the last receive is explained.
         given_up: the dead letter's reason, once the handler asked for it or the dead letter could not be sent.
         unknown_since: epoch seconds since when no handler is known for its kind; 0 if there is one.
+        away_since: epoch seconds since when its handler finds its resource away; 0 if it never did.
         suspect: a receive ended without explanation once, so attempts are written ahead.
         noted_at: epoch seconds of the last write, by the function's clock.
         first_received_at: epoch seconds of the first receive of this stay in the queue, by SQS's clock.
@@ -104,6 +105,7 @@ class Entry:
     ending: Ending = Ending.NONE
     noted_receive: int = 0
     unknown_since: float = 0.0
+    away_since: float = 0.0
     suspect: bool = False
     last_error: str = ""
     given_up: str = ""
@@ -220,7 +222,7 @@ class Ledger(Protocol):
 
 
 MOST_CACHED = 20_000
-"""Entries without a park that one environment keeps: 17 fields each, about 10 MB."""
+"""Entries without a park that one environment keeps: 18 fields each, about 10 MB."""
 
 # With one slot only records parked by an earlier environment can be missing; after a yield these return within 15 s
 # by default.

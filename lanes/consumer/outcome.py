@@ -47,6 +47,7 @@ class Reason(enum.StrEnum):
     EXPIRED = "expired"  # its visibility timeout ended before it could be held: another receive may have it
     UNKNOWN_KIND = "unknown_kind"  # no handler is known for its kind, and code that has one may be on its way
     AWAY = "away"  # its handler found its resource away, or a pause of the resource was longer than the invocation
+    ALONE = "alone"  # its handler finds its resource away, and others of it are handled
     UNRECORDED = "unrecorded"  # it has ended, and the end could not be written to its run
     EARLY = "early"  # its handler wants it later, with `Retry(counts=False)`
     DIVERTED = "diverted"  # an override could not be applied yet

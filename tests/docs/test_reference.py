@@ -36,6 +36,7 @@ ENTRY = Entry(
     last_error="e",
     given_up="g",
     unknown_since=1.0,
+    away_since=1.0,
 )
 RECORD = RawRecord.from_event(
     {

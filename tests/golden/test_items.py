@@ -28,7 +28,7 @@ OVERRIDE = Override(
 FAILED = Entry(
     lane="MAIN", message_id="failed", attempts=3, yields=40, returns=5, ending=Ending.FAILED, noted_receive=49,
     suspect=True, last_error="ValueError: wrong", given_up="not wanted", noted_at=NOW, first_received_at=NOW - 9,
-    unknown_since=NOW - 5, blocking=Blocking(group="g", kind="k", id="i", since=NOW - 7),
+    unknown_since=NOW - 5, away_since=NOW - 6, blocking=Blocking(group="g", kind="k", id="i", since=NOW - 7),
     park=Park.REST, parked_until=NOW + 30, batch="request-1",
 )  # fmt: skip
 CANCELLED = Cancelled(

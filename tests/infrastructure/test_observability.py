@@ -314,8 +314,8 @@ def test_an_alarm_that_fills_in_values_does_not_stick(whole, pulled):
         for name, alarm in alarms_of(template).items():
             fills = any("FILL" in query.get("Expression", "") for query in alarm.get("Metrics", []))
             more = alarm["EvaluationPeriods"] - alarm["DatapointsToAlarm"]
-            # That of blocked groups lasts from one try to the next.
-            assert more == (1 if fills else 0) or (name == "Blocked" and more > 1), name
+            # Those of blocked groups and of resources last from one report to the next.
+            assert more == (1 if fills else 0) or (name in ("Blocked", "ResourceAway") and more > 1), name
 
 
 def test_batches_that_an_error_of_the_consumer_interrupts_alarm(whole):

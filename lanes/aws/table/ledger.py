@@ -307,6 +307,8 @@ def item_of(entry: Entry, *, expires_at: int, place: int = 0) -> Any:
         item["last_error"] = {"S": entry.last_error[:1000]}
     if entry.unknown_since:
         item["unknown_since"] = number(entry.unknown_since)
+    if entry.away_since:
+        item["away_since"] = number(entry.away_since)
     if entry.given_up:
         item["given_up"] = {"S": entry.given_up[:1000]}
     if entry.end:
@@ -344,6 +346,7 @@ def entry_of(item: Any) -> Entry:
         noted_at=number_in(item, "noted_at"),
         first_received_at=number_in(item, "first_received_at"),
         unknown_since=number_in(item, "unknown_since"),
+        away_since=number_in(item, "away_since"),
         suspect=flag_in(item, "suspect"),
         last_error=text_in(item, "last_error"),
         given_up=text_in(item, "given_up"),

@@ -67,12 +67,13 @@ class Turn(Protocol):
         """Keep the records invisible while they are handled; return the ids of lost ones; raises `AwsError`."""
 
     def decide(
-        self, rest: Sequence[RawRecord], call: Call, *, expected: float, has_worked: bool
+        self, rest: Sequence[RawRecord], call: Call, *, expected: float, has_worked: bool, goes_ahead: bool
     ) -> Proceed | Outcome:
         """
         Return whether a call with the first of the undecided records may start, or the outcome with which all yield.
 
-        A record of the lane is likely to take `expected` seconds at most; `has_worked` after a finished one.
+        A record of the lane is likely to take `expected` seconds at most; `has_worked` after a finished one. It
+        `goes_ahead` of lanes above if those leave it the try of a resource that is away.
         """
 
     def checkpoint(self) -> Lane | None:

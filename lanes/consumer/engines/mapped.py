@@ -145,11 +145,11 @@ class MappedTurn:
         return settlement.hold(batch) if self._is_held else ()
 
     def decide(
-        self, rest: Sequence[RawRecord], call: Call, *, expected: float, has_worked: bool
+        self, rest: Sequence[RawRecord], call: Call, *, expected: float, has_worked: bool, goes_ahead: bool
     ) -> Proceed | Outcome:
         """Yield if a higher lane has a backlog or can't be read; else shorten the visibility beside the record."""
         del call
-        way = self._judge(rest, expected=expected, has_worked=has_worked)
+        way = CLEAR if goes_ahead else self._judge(rest, expected=expected, has_worked=has_worked)
         # Not before: batches that only yield need no such call.
         if not self._is_held and isinstance(way, Proceed):
             self._is_held = True

@@ -165,11 +165,18 @@ class Slot:
         while not self.time.is_over:
             if self._waits_for_resource():
                 continue
-            if (lane := self._first(self.choice.order(), expected=0.0)) is not None:
+            if (lane := self._first(self._order(), expected=0.0)) is not None:
                 self.serve(lane)
             elif not self._wait_for_work():
                 break
         self.leave()
+
+    def _order(self) -> list[Lane]:
+        """Return the lanes in the order in which this slot serves them."""
+        order, attempts = self.choice.order(), self.services.corridor.attempts
+        breaker = attempts.only_breaker
+        is_reversed = breaker is not None and any(attempts.goes_ahead(lane, breaker) for lane in order)
+        return order[::-1] if is_reversed else order
 
     def _waits_for_resource(self) -> bool:
         """
@@ -179,9 +186,12 @@ class Slot:
         thousand, each message spends as few as can be, and urgent ones are there when the resource is back.
         """
         attempts, lanes = self.services.corridor.attempts, self.choice.served()
-        self.looks.most = 1 if attempts.tries_one else LARGEST_BATCH
+        breaker = attempts.only_breaker
+        self.looks.most = (
+            1 if breaker and not (breaker.is_early and breaker.waits_for_others) else LARGEST_BATCH
+        )
         # No slot waits for the resource of lanes that are all paused.
-        if not lanes or not (pause := attempts.pause):
+        if not lanes or breaker is None or not (pause := breaker.seconds_left):
             return False
         self.looks.collect(wait=True)
         if self.looks.hands:
@@ -267,7 +277,7 @@ class Slot:
     def look_ahead(self, lane: Lane, *, is_last: bool) -> None:
         """Look beside a record, just before its end, for work to do after it."""
         order, longest = self.choice.order(), self.services.corridor.attempts.longest
-        if self.time.is_over or self.services.corridor.attempts.tries_one or lane not in order:
+        if self.time.is_over or self.services.corridor.attempts.only_breaker or lane not in order:
             return
         if not self.time.has_time_for(*order):
             return
@@ -293,7 +303,7 @@ class Slot:
             self.looks.take(lane, others)
             # One at a time: the account may not reach for the next one.
             return group[:1], group[1:]
-        if others and self.services.pace.is_mixed(lane):
+        if others and self.services.pace.is_mixed(lane) and not self.services.corridor.attempts.only_breaker:
             self.looks.take(lane, others)
             self.hand_back.of_lanes([lane])
             return group, []

@@ -86,7 +86,7 @@ class SlotTurn:
         return settlement.hold(batch)
 
     def decide(
-        self, rest: Sequence[RawRecord], call: Call, *, expected: float, has_worked: bool
+        self, rest: Sequence[RawRecord], call: Call, *, expected: float, has_worked: bool, goes_ahead: bool
     ) -> Proceed | Outcome:
         """Serve the lanes above first, then let the record start."""
         del has_worked
@@ -95,14 +95,15 @@ class SlotTurn:
         if self._is_suspected(rest[0]):
             slot.serve_others()
         began, is_ahead = self._services.clock(), self._is_overdue
-        while not is_ahead and (above := slot.before(lane, expected=expected)) is not None:
+        while not (is_ahead or goes_ahead) and (above := slot.before(lane, expected=expected)) is not None:
             if is_ahead := reserve.admits(lane, rest[0]):
                 break
             if (reason := self._set_aside_for(above, rest[0], since=began)) is not None:
                 return Outcome(delay=shortest_delay(rest), reason=reason)
-        if not is_ahead and not slot.can_look_above(lane):
+        if not (is_ahead or goes_ahead) and not slot.can_look_above(lane):
             return Outcome(delay=shortest_delay(rest), reason=Reason.TIME)
-        if self._services.corridor.attempts.pause_before(lane, rest[0]):
+        breaker = self._services.corridor.attempts.breaker_of(rest[0])
+        if breaker is not None and breaker.seconds_left:
             # A record above that was served here found the resource away.
             return Proceed(most=0)
         # Each way to a start passes here: no record skips the rate, or starts after a stop or too late.

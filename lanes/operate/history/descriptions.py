@@ -24,6 +24,7 @@ RETURN_REASONS = {
     "elsewhere": "another delivery is handling the same id",
     "expired": "its visibility timeout had ended before the function could hold it; another receive may have it",
     "away": "its handler found its resource away; no attempt counts",
+    "alone": "its handler finds its resource away while others find it; no attempt counts (unavailable_for)",
     "early": "its handler wants it later, without an attempt",
     "unknown_kind": "no handler is registered for its kind; it waits for code that has one (unknown_kind_for)",
     "unrecorded": "it has ended, and its end could not be written to its run: an AWS call failed",

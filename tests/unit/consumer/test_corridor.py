@@ -74,7 +74,13 @@ class FakeTurn:
         return self.keep_invisible()
 
     def decide(
-        self, rest: Sequence[RawRecord], call: Call, *, expected: float, has_worked: bool
+        self,
+        rest: Sequence[RawRecord],
+        call: Call,
+        *,
+        expected: float,
+        has_worked: bool,
+        goes_ahead: bool = False,
     ) -> Proceed | Outcome:
         first = rest[0].message_id
         self.asked.append(first)
