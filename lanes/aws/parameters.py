@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lanes.aws.clients import Clients, consumer_config
 from lanes.aws.errors import aws_errors
@@ -43,7 +43,7 @@ def deployment_from_env(
     with aws_errors("GetParameter"):
         client = ssm() if ssm else Clients(config=consumer_config()).ssm()
         answer = client.get_parameter(Name=name)
-    return Deployment.from_json(answer["Parameter"].get("Value", ""), source=f"parameter {name}")
+    return Deployment.from_json(_value(answer), source=f"parameter {name}")
 
 
 def read_deployment(ssm: SSMClient, stack_name: str) -> Deployment:
@@ -70,4 +70,9 @@ def read_deployment(ssm: SSMClient, stack_name: str) -> Deployment:
             [problem],
             source=f"stack {stack_name}",
         ) from error
-    return Deployment.from_json(answer["Parameter"].get("Value", ""))
+    return Deployment.from_json(_value(answer), source=f"parameter {name}")
+
+
+def _value(answer: Any) -> str:
+    """Return the value of a parameter; empty if the server is not AWS and answers something else."""
+    return str(answer.get("Parameter", {}).get("Value", ""))

@@ -98,6 +98,17 @@ def test_a_parameter_that_can_not_be_read_is_an_aws_error():
         read_deployment(Closed(), STACK)
 
 
+def test_an_answer_without_a_parameter_names_the_parameter():
+    """A server that is not AWS answers anything with `{}`."""
+
+    class Other:
+        def get_parameter(self, **_):
+            return {}
+
+    with pytest.raises(ConfigurationError, match=f"parameter /lanes/{STACK}: .*\n.*not a JSON document"):
+        read_deployment(Other(), STACK)
+
+
 def test_many_messages_arrive_in_order_within_their_groups(deployment):
     """Over batches, threads and lanes."""
     given = [
