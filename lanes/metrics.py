@@ -66,7 +66,7 @@ class Metric(enum.StrEnum):
     )
     AWAY = (
         "ResourceAwayTime",
-        "milliseconds since a slot found a resource away that it has not found since, once a minute",
+        "milliseconds for which a resource has been away: for all, once a minute, or for one that says so alone",
     )
     LOWERED = (
         "LoweredPriorities",

@@ -203,8 +203,11 @@ class Breakers:
         # By time, not at each try: a pause may be longer than the period of an alarm.
         if now - breaker.reported_at >= REPORTED_EVERY:
             breaker.reported_at = now
-            self._telemetry.milliseconds(Metric.AWAY, max(0.0, self._clock() - breaker.since) * 1000)
+            self._report_time(breaker.since)
         return breaker
+
+    def _report_time(self, since: float) -> None:
+        self._telemetry.milliseconds(Metric.AWAY, max(0.0, self._clock() - since) * 1000)
 
     def wait(self, pause: float, *, left: float) -> None:
         """Let a moment of a pause pass, at most the seconds that are left."""
@@ -234,6 +237,8 @@ class Breakers:
         asked = max(delay.total_seconds() if (delay := asked_delay(one)) else 0.0 for _, one in away.values())
         ways = breaker.failed({one: entry for one, (entry, _) in away.items()}, asked=asked)
         self._telemetry.count(Metric.UNAVAILABLE, len(away))
+        if alone := [way.since for way in ways.values() if way.is_alone]:
+            self._report_time(min(alone))
         if breaker.is_open:
             report.resource_away(
                 self._telemetry,

@@ -155,7 +155,7 @@ def test_a_resource_that_is_away_for_a_part_of_the_messages(night):
     night.send("charge", *(f"open-{n}" for n in range(5)))
 
     night.symptom("resource-away", "charge: resource away for 1 message in MAIN", "bank 7 is closed")
-    night.alarm("ResourceAway", "UnavailableResource", page="resource-away")
+    night.alarm("ResourceAway", "ResourceAwayTime", page="resource-away")
     night.runbook("resource-away", "Repair your resource", "lanes cancel --id")
     until(lambda: all(night.handled(f"open-{n}") for n in range(5)))
 

@@ -274,6 +274,28 @@ def test_everybody_sees_for_how_long_it_has_been_away(engine, after):
     assert reported[-1] > 1_000_000
 
 
+def test_everybody_sees_for_how_long_one_message_has_been_away_alone(engine):
+    """Also while others are handled."""
+    world = World({"consumer": {"function_timeout": 60}}, engine=engine)
+
+    @world.consumer.handler("work", resource="bank")
+    def refuse(message):
+        if message.group == "closed":
+            raise Unavailable
+
+    world.send("MAIN", group="closed")
+    began = world.clock.now
+    while world.clock.now < began + 1800:
+        world.send("MAIN", group="open")
+        world.step("MAIN")
+        world.clock.advance(10)
+    reported = world.recorder.durations[Metric.AWAY]
+
+    assert 3 <= len(reported) <= 30
+    assert reported == sorted(reported)
+    assert reported[-1] > 300_000
+
+
 @pytest.mark.parametrize("few", [1, 3])
 def test_a_few_messages_that_say_so_where_no_others_were_hold_up_none(engine, few):
     """They come first after each pause, being urgent, but one of the others that came since is tried as well."""

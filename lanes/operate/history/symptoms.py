@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     from lanes.operate.history.log import LogEvent, LogLine, MessageEvent
     from lanes.operate.history.resources import AwayResource
 
-UNKNOWN_KIND, AWAY = "unknown_kind", "away"
+UNKNOWN_KIND = "unknown_kind"
+AWAY = "away", "alone"
 # AWS: what Lambda writes for an invocation that its process or its time ended (Lambda, "Troubleshoot execution").
 KILLED = ("Task timed out after", "Runtime exited with")
 LEFT = (Event.MESSAGE_CANCELLED, Event.MESSAGE_MOVED, Event.MESSAGE_EXPIRED)
-WANTED = (UNKNOWN_KIND, AWAY, Event.IMPORT_FAILED, *KILLED, *LEFT)
+WANTED = (UNKNOWN_KIND, *AWAY, Event.IMPORT_FAILED, *KILLED, *LEFT)
 """Texts of the lines that are read."""
 LONGEST_RETURN = 60
 """Most seconds for which an import that fails keeps records away (`lanes.aws.entry_point`)."""
@@ -83,7 +84,7 @@ def symptoms_of(
         *_killed(lines, now),
         *(Symptom(page="resource-away", text=one.describe(now)) for one in away),
         *_waiting(returned, AWAY, ended, kinds, now=now, late=late, without=of_groups),
-        *_waiting(returned, UNKNOWN_KIND, ended, kinds, now=now, late=late),
+        *_waiting(returned, (UNKNOWN_KIND,), ended, kinds, now=now, late=late),
     ]
 
 
@@ -114,7 +115,7 @@ def _killed(lines: Iterable[LogLine], now: float) -> Iterator[Symptom]:
 
 def _waiting(
     events: Iterable[LogEvent],
-    reason: str,
+    reasons: Collection[str],
     ended: Collection[str],
     kinds: Collection[str],
     *,
@@ -122,25 +123,27 @@ def _waiting(
     late: float,
     without: Collection[str] = (),
 ) -> Iterator[Symptom]:
-    """Yield a symptom for each lane and kind with messages that returned for a reason, and have not come again."""
+    """Yield a symptom for each lane and kind with messages that returned for such a reason, and have not come again."""
     latest: dict[str, MessageEvent] = {}
     for event in sorted(events, key=lambda event: event.line.at):
-        if event.fields.get("reason") == reason and event.lane not in without:
+        if event.fields.get("reason") in reasons and event.lane not in without:
             latest |= {one.message_id: one for one in event.by_message()}
     found: dict[tuple[str, str], list[MessageEvent]] = defaultdict(list)
     for one in latest.values():
         if one.message_id not in ended and one.at + (one.delay or 0.0) + late > now:
             found[one.lane, one.kind].append(one)
     for messages in sorted(found.values(), key=len, reverse=True):
-        yield _symptom(reason, messages, kinds, now)
+        yield _symptom(reasons, messages, kinds, now)
 
 
-def _symptom(reason: str, messages: Sequence[MessageEvent], kinds: Collection[str], now: float) -> Symptom:
+def _symptom(
+    reasons: Collection[str], messages: Sequence[MessageEvent], kinds: Collection[str], now: float
+) -> Symptom:
     lane, kind = messages[0].lane, messages[0].kind
     sent = [at for one in messages if (at := one.sent_at) is not None]
     age = f", the oldest sent {format_seconds(round(now - min(sent)))} ago" if sent else ""
     waiting = f"{counted(len(messages), 'message')} in {lane}{age}"
-    if reason == UNKNOWN_KIND:
+    if UNKNOWN_KIND in reasons:
         meant = difflib.get_close_matches(kind, kinds, 1)
         hint = f"; did you mean {meant[0]}?" if meant else ""
         text = f"{kind or 'a body without a kind'} has no handler: {waiting}{hint}"

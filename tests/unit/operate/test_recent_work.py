@@ -238,9 +238,10 @@ def test_kinds_without_a_handler_are_named_with_count_and_age(log):
     ]
 
 
-def test_a_resource_that_is_away_for_some_messages_is_named_with_its_reason(log):
+@pytest.mark.parametrize("reason", ["away", "alone"])
+def test_a_resource_that_is_away_for_some_messages_is_named_with_its_reason(log, reason):
     """However long they stay away; those of an outage of all are told by its own line."""
-    returned(log, 800, kind="charge", delay=900, reason="away", error="bank 7 is closed")
+    returned(log, 800, kind="charge", delay=900, reason=reason, error="bank 7 is closed")
 
     assert symptoms(log) == [
         (
