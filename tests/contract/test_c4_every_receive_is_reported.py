@@ -239,6 +239,7 @@ def test_an_unopened_record_is_named_by_the_event_in_its_body():
         "kind": "order.placed",
         "group": "g",
         "receive_count": 1,
+        "sent_at": 0.001,
     }
 
 

@@ -178,7 +178,7 @@ def test_every_message_is_handled_by_code_that_was_saved_before_or_the_terminal_
     """Saves in a row at random moments: imports added, removed, broken, mended."""
     chance = random.Random(saves)
     reported, valid, stopped = [0], [0], threading.Event()
-    handled = []
+    handled, looking = [], threading.Lock()
 
     def send():
         while not stopped.is_set():
@@ -188,10 +188,11 @@ def test_every_message_is_handled_by_code_that_was_saved_before_or_the_terminal_
 
     def work():
         while not stopped.is_set():
-            saved = valid[-1]
-            report = code.look()
-            if report and ": live in" in report:
-                reported.append(saved)
+            with looking:
+                saved = valid[-1]
+                report = code.look()
+                if report and ": live in" in report:
+                    reported.append(saved)
 
     threads = [threading.Thread(target=run) for run in (send, work)]
     for thread in threads:
@@ -204,8 +205,10 @@ def test_every_message_is_handled_by_code_that_was_saved_before_or_the_terminal_
             if not broken:
                 valid.append(version)
             save(code, source(version, "import no_such_module" if broken else imports))
-        save(code, source(saves + 1))
-        valid.append(saves + 1)
+        # Between two looks, so that one has its number.
+        with looking:
+            save(code, source(saves + 1))
+            valid.append(saves + 1)
         until(lambda: reported[-1] == saves + 1)
     finally:
         stopped.set()

@@ -38,7 +38,13 @@ def status(waiting):
         dead_letters=0,
     )
     return Status(
-        at=0.0, figures_read=True, engine=EngineName.MAPPINGS, lanes=[lane], bell=None, notes=["note"]
+        at=0.0,
+        figures_read=True,
+        engine=EngineName.MAPPINGS,
+        lanes=[lane],
+        bell=None,
+        notes=["note"],
+        symptoms=[],
     )
 
 
