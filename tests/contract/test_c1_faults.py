@@ -22,9 +22,16 @@ REFUSED, UNANSWERED, UNFORESEEN, CRASHED, CRASHED_AFTER = FAULTS
 SETTINGS = [(1, False), (1, True), (3, False), (3, True)]
 
 
-def _long(setting):
-    """Return the mark of a test that breaks every call: with every feature on, or at night."""
-    return pytest.mark.deep if setting == (3, True) else pytest.mark.nightly
+def each_call(*settings):
+    """Return the parameters of tests that break every call at night, and every third one with every feature on."""
+    return [
+        *(
+            pytest.param(*setting, 3, marks=pytest.mark.deep)
+            for setting in settings
+            if 3 in setting and True in setting
+        ),
+        *(pytest.param(*setting, 1, marks=pytest.mark.nightly) for setting in settings),
+    ]
 
 
 def tell(slots, idempotency, *, engine="mappings", beside=None, position=None, fault=None, max_size=None):
@@ -188,7 +195,7 @@ def test_the_scenario_touches_every_call(slots, idempotency):
     [
         (1, False, 5),
         (3, True, 7),
-        *(pytest.param(*setting, 1, marks=_long(setting)) for setting in SETTINGS),
+        *each_call(*SETTINGS),
     ],
 )
 def test_any_one_call_may_fail(slots, idempotency, every, fault):
@@ -242,13 +249,7 @@ RECEIVES = 7
     [
         (1, False, "in line", 5),
         (3, True, "late", 11),
-        pytest.param(3, True, "in line", 1, marks=pytest.mark.deep),
-        pytest.param(3, True, "late", 1, marks=pytest.mark.deep),
-        *(
-            pytest.param(*setting, beside, 1, marks=pytest.mark.nightly)
-            for setting in ((1, True), (3, False))
-            for beside in BESIDE
-        ),
+        *each_call(*((*setting, beside) for setting in SETTINGS for beside in BESIDE)),
     ],
 )
 def test_any_one_call_of_a_slot_may_fail(slots, idempotency, beside, every, fault):
@@ -305,11 +306,7 @@ def test_any_one_call_may_fail_where_mappings_start_slots(idempotency, beside, e
     [
         ("mappings", 1, True, 11),
         ("pull", 3, False, 17),
-        *(
-            pytest.param(engine, *setting, 1, marks=_long(setting))
-            for engine in ("mappings", "pull")
-            for setting in SETTINGS
-        ),
+        *each_call(*((engine, *setting) for engine in ("mappings", "pull") for setting in SETTINGS)),
     ],
 )
 def test_any_one_call_of_a_batch_handlers_consumer_may_fail(engine, slots, idempotency, every, fault):
