@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.config.settings import LARGEST_BATCH
 from lanes.consumer import telemetry as report
-from lanes.consumer.breakers import IN_A_ROW, MOST_FULL, TRIED_WITHIN
+from lanes.consumer.breakers import MOST_FULL, TRIED_WITHIN
 from lanes.consumer.calls import Attempt, Call, Caller
 from lanes.consumer.ledger import Blocking, Ending, Entry, twice
 from lanes.consumer.outcome import DONE, EXPIRED, SENT_ON, Outcome, Reason
@@ -189,13 +189,12 @@ class Attempts:
         """
         Whether a record of a lane tries its resource although lanes above have messages.
 
-        It does where other slots have tries of their own, or lanes above have left it this one. With one slot it is the
-        third try alone, so that what is urgent is first after nearly every outage.
+        It does where other slots have tries of their own, or lanes above have left it this one: all of what they have
+        has said so.
         """
         if lane.position == 0 or not breaker.waits_for_others:
             return False
-        is_own = not self._is_alone or breaker.pauses == IN_A_ROW
-        return breaker.is_left or (is_own and not self.has_several_resources)
+        return breaker.is_left or not (self._is_alone or self.has_several_resources)
 
     def passes(self, lane: Lane, breaker: Breaker, another: RawRecord | None, *, records: int) -> bool:
         """

@@ -85,6 +85,24 @@ def test_an_outage_burns_nothing_and_ends_with_the_urgent_ones(engine, slots):
     assert [lane for _, lane in after[:10]] == ["HIGH"] * 10
 
 
+@pytest.mark.parametrize("lasts", [2, 4, 6, 8, 12, 20])
+def test_with_one_slot_urgent_messages_are_first_however_short_the_outage(engine, lasts):
+    """While some of them have not said so, they have the tries that are for such messages."""
+    lanes = simulated(engine, 1)
+    for number in range(400):
+        lanes.send("MAIN", group=f"m{number % 50}", seconds=0.01)
+    began = lanes.scheduler.now
+    lanes.away = lambda at: 1 <= at < 1 + lasts
+    for number in range(16):
+        urgent = partial(lanes.send, "HIGH", group=f"h{number}", seconds=0.01)
+        lanes.scheduler.after(1, urgent)
+
+    assert lanes.settle(within=600)
+
+    after = sorted((one.started_at, one.lane) for one in lanes.handled if one.started_at - began >= 1 + lasts)
+    assert [lane for _, lane in after[:16]] == ["HIGH"] * 16
+
+
 @pytest.mark.parametrize("begins", [1, 3, 9])
 @pytest.mark.parametrize("arrives", [1.5, 3])
 def test_urgent_messages_that_were_tried_are_first_as_well(engine, begins, arrives):
