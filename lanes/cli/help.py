@@ -78,7 +78,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "outbox reconcile": ("lanes outbox reconcile --after 1h",),
     "outbox audit": ("lanes outbox audit",),
     "bulk submit": (
-        "lanes bulk submit enqueue --run spring --table s3://lake/customers --kind customer.remind --id customer_id",
+        "lanes bulk submit --run spring --table s3://lake/customers --kind customer.remind --id customer_id",
     ),
     "config show": ("lanes config show --stage prod --file lanes.toml",),
 }

@@ -7,6 +7,7 @@ import shlex
 import pytest
 
 import lanes
+from lanes.cli.bulk import job_arguments
 from lanes.cli.global_options import options_first
 from lanes.cli.help import EXAMPLES, FIRST
 from tests.support.command import COMMAND
@@ -68,7 +69,7 @@ def test_an_error_of_an_option_names_its_value(typed, words, named):
         # The value of a verb's option is no option.
         ("send a 1 --group --stage --output json", "--output json send a 1 --group --stage"),
         # Arguments that a verb passes on are not ours, nor are those behind the two dashes.
-        ("bulk submit enqueue --stack Other", "bulk submit enqueue --stack Other"),
+        ("bulk submit --stack Other", "bulk submit --stack Other"),
         # A command that a verb runs has an output of its own.
         ("local run lanes status --output json", "local run lanes status --output json"),
         (
@@ -155,7 +156,10 @@ def test_each_verb_has_examples_that_it_understands():
             words = shlex.split(example)
             left = iter(words[1:])
             assert all(word in left for word in name.split()), example
-            if name != "bulk submit":
+            if name == "bulk submit":
+                # The arguments are the job's.
+                assert job_arguments([*left]).kind
+            else:
                 options = {word.partition("=")[0] for word in words if word.startswith("--") and word != "--"}
                 assert options <= known[name] | common, example
 
