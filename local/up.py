@@ -92,7 +92,7 @@ def serve(
             addresses = describe(platform)
             record(_variables(addresses))
             changes = Changes(app, platform, terminal, build / "code")
-            # What is saved from the next line on is reported.
+            # Saves after the next line are reported.
             changes.begin(deployed)
             typer.echo(json.dumps(addresses) if as_json else _explain(addresses, build))
             up = True

@@ -42,9 +42,9 @@ def status(
     ] = 0,
 ) -> None:
     """
-    Show what is wrong, then backlog, throughput, waits and mapping state of each lane, highest first, and the engine.
+    Show the faults, then backlog, throughput, waits and mapping state of each lane, highest first, and the engine.
 
-    What is wrong comes with the page of the runbook.
+    Each fault comes with its page of the runbook.
 
     With the pull engine a lane's mapping is that of the bell, and Disabled if the lane is paused; the bell's own line
     shows its rings.
