@@ -86,13 +86,12 @@ SECTIONS = (
         caption="Reference",
         pages=("reference/lanes-toml", "reference/command-line", "reference/python*", "reference/*"),
     ),
-    Section(caption="Why", pages=("architecture", "*", "decisions/README")),
+    Section(caption="Why", pages=("architecture", "*", "decisions")),
 )
 """The navigation; the pages below a page are in NESTED."""
 
 NESTED = {
     "runbook/README": "runbook/*",
-    "decisions/README": "decisions/*",
     "how-to/bulk-from-spark": "bulk/*",
 }
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lanes.consumer.records import RawRecord
 
 # An item of DynamoDB is written in units of 1 KB. Members and ends are 8 bytes each, so forty members fit with room for
-# the spread of a hash: 1.07 units a message with the seal and the tree (docs/decisions/0020-runs.md).
+# the spread of a hash: 1.07 units a message with the seal and the tree (docs/decisions.md#runs).
 MEMBERS_PER_CHUNK = 40
 FAN = 64
 """Children of a node of the tree: their counts fit into 1 KB as well."""

@@ -1,5 +1,5 @@
 """
-The calls that a function repeats all day, without botocore's cost per call (docs/decisions/0011-lean-batch-calls.md).
+The calls that a function repeats all day, without botocore's cost per call (docs/decisions.md#lean-calls).
 
 boto3's client repeats every call that is not a plain success or a condition that does not hold: it reads errors,
 retries and raises as ever. Each of these calls may be repeated: a receive has an attempt id, a transaction a token,

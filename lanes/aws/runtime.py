@@ -48,7 +48,7 @@ def runtime_from_env(environ: Mapping[str, str] | None = None) -> Runtime:
     # boto3's client of DynamoDB would be a twelfth of a cold start.
     database = cast("DynamoDBClient", LeanClient(clients, "dynamodb", sqs=sqs))
     # With one slot the invocation that would read the slot table runs alone
-    # (docs/decisions/0005-register-of-slots.md).
+    # (docs/decisions.md#a-slot-table).
     has_peers = deployment.config.consumer.reserved_concurrency > 1
     return Runtime(
         deployment=deployment,

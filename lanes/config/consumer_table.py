@@ -32,9 +32,9 @@ LONGEST_LIFE = timedelta(days=14)
 # The other half of the receives is left to yields.
 MAX_ATTEMPTS = MAX_RECEIVES // 2
 # With ten slots the top lane's p99 wait is 3.6 s at 150 ms and 4.2 s at 250 ms, for 3 % of the work and 9 % more calls;
-# with fewer slots nothing is gained (docs/decisions/0014-defaults.md).
+# with fewer slots nothing is gained (docs/decisions.md#defaults).
 # In the pull engine several slots look in turn. With ten of them and records of 100 ms, 400 ms costs 7 % less than
-# 250 ms at the same p99 wait of HIGH; one slot alone has no other to look (docs/decisions/0016-pull-engine.md).
+# 250 ms at the same p99 wait of HIGH; one slot alone has no other to look (docs/decisions.md#the-pull-engine).
 PULL_RECHECK = timedelta(milliseconds=400)
 SLOTS_WITH_SHORT_RECHECK, SHORT_RECHECK = 10, timedelta(milliseconds=150)
 

@@ -40,7 +40,7 @@ LOWEST_CONCURRENCY, HIGHEST_CONCURRENCY = 2, 1000
 LOWEST_WEIGHT, HIGHEST_WEIGHT = 0.01, 100.0
 
 # With 5 to 15 s instead, HIGH's p99 is 1.5 to 1.6 times as long from two slots on, and calls are 1.2 to 1.35 times as
-# many. With one slot nothing is gained (docs/decisions/0014-defaults.md).
+# many. With one slot nothing is gained (docs/decisions.md#defaults).
 SLOTS_WITH_LONG_PARKING = 2
 LONG_PARKING = timedelta(seconds=15), timedelta(seconds=30)
 

@@ -52,7 +52,7 @@ class Lane:
     threshold: int | None = None
     position: int = 0
     # With 1 in the lower lanes HIGH's p99 is 1.1 to 1.8 times as long, and 0.90 to 0.93 of the work is done
-    # (docs/decisions/0014-defaults.md).
+    # (docs/decisions.md#defaults).
     batch_size: int = 10
     visibility_timeout: timedelta = timedelta(minutes=3)
     # For one slot; with several, and without `max_wait`, they are 15 and 30 s
@@ -61,7 +61,7 @@ class Lane:
     yield_delay_max: timedelta = timedelta(seconds=15)
     max_wait: timedelta | None = None
     # AWS: the minimum of a mapping (API_ScalingConfig). `lanes.toml` gives the number of slots: with twice that,
-    # HIGH's p99 is 1.6 to 1.8 times as long (docs/decisions/0014-defaults.md).
+    # HIGH's p99 is 1.6 to 1.8 times as long (docs/decisions.md#defaults).
     maximum_concurrency: int = 2
     tenant_share: float | None = None
     weight: float = 1.0
@@ -141,20 +141,20 @@ class ConsumerSettings:
     """
 
     # The usual need of a fragile resource, which AWS's advice of five or more rules out
-    # (docs/decisions/0004-concurrency.md).
+    # (docs/decisions.md#throttles-by-design).
     reserved_concurrency: int = 1
     function_timeout: timedelta = timedelta(seconds=30)
     memory_mb: int = 512
     max_attempts: int = 5
     # A message that fails five times keeps its group for about 26 s, and an outage of that length dead-letters
-    # nothing (docs/decisions/0014-defaults.md).
+    # nothing (docs/decisions.md#defaults).
     backoff_base: timedelta = timedelta(seconds=2)
     backoff_max: timedelta = timedelta(minutes=15)
     # Longer than a deploy and its rollback; a group waits behind a misspelt kind for as long.
     unknown_kind_for: timedelta = timedelta(hours=1)
     unavailable_for: timedelta = timedelta(days=1)
     # With 500 ms HIGH's p99 is 1.1 to 1.3 times as long; with 100 ms it takes an eighth more calls
-    # (docs/decisions/0014-defaults.md).
+    # (docs/decisions.md#defaults).
     recheck_interval: timedelta = timedelta(milliseconds=250)
     record_time: timedelta | None = None
     idempotency: bool = False

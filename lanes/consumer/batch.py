@@ -216,7 +216,7 @@ class Corridor:
         """Decide a record; first send its dead letter, or record the end of a run's member."""
         lane = batch.lane
         # Not left to the queue, which counts receives, those of yields and throttles among them
-        # (docs/decisions/0003-attempts-in-a-ledger.md).
+        # (docs/decisions.md#attempts-in-a-ledger).
         if outcome.ending is Ending.DEAD_LETTERED:
             outcome = self.settlement.dead_letter(lane, record, outcome)
         # Now, not with the batch: if it can't be recorded, the later records of the group stay as well.

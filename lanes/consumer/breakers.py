@@ -32,7 +32,7 @@ LONGEST_PAUSE = 60.0
 """Seconds of the longest pause that no handler asked for; each is twice as long as the one before."""
 
 # With all of it, one call in ten refused costs 40 % more time instead of 10 %; with half of it, a fifth of the groups
-# that is away for good takes a sixth of the calls instead of an eighth (docs/decisions/0019-resource-away.md).
+# that is away for good takes a sixth of the calls instead of an eighth (docs/decisions.md#when-the-resource-is-away).
 AGAIN_AFTER = 0.75
 """Share of the time for which a message had been away when it last said so, after which it is tried again."""
 

@@ -245,7 +245,7 @@ class Delays:
         floor of the record received most often. With a floor above the bounds the records can't be woken.
         """
         # A fixed delay of 0 or 1 s took a tenth to a third of the slots, for hundreds of receives of a message
-        # (docs/decisions/0002-yield-park-wake.md).
+        # (docs/decisions.md#park-and-wake).
         low, high = lane.yield_delay_min.total_seconds(), lane.yield_delay_max.total_seconds()
         # SQS takes whole seconds, and rounding up must not pass the upper bound.
         chosen = min(math.ceil(self.random.uniform(low, high)), max(math.floor(high), math.ceil(low)))
@@ -257,7 +257,7 @@ class Delays:
     def after_failure(self, lane: Lane, *, attempt: int = 1) -> int:
         """Return the seconds until the next attempt: doubled each time, capped, up to a quarter less at random."""
         # The default five attempts take about 26 s, so an outage of that length dead-letters nothing
-        # (docs/decisions/0014-defaults.md).
+        # (docs/decisions.md#defaults).
         base, cap = self.settings.backoff_base.total_seconds(), self.settings.backoff_max.total_seconds()
         full = min(cap, base * 2.0 ** min(attempt - 1, 32))
         return _in_limits(full * self.random.uniform(0.75, 1.0), lane)

@@ -208,7 +208,7 @@ class Runtime:
             settlement=settlement,
             waker=Waker(config=config, check=check, peers=peers, settlement=settlement),
             # One call a batch. Reading ahead in a second thread, too, gained 2 to 5 %, for locks and forked processes
-            # (docs/decisions/0015-one-corridor.md).
+            # (docs/decisions.md#one-corridor).
             beside=self.beside or Threads(1),
         )
 

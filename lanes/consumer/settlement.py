@@ -108,7 +108,7 @@ class Settlement:
     def hold(self, batch: Batch) -> Collection[str]:
         """Keep the batch invisible until its invocation ends; return the ids of lost records; raises `AwsError`."""
         # By default the queue's own timeout, six times the function's, keeps a dead batch for 180 s; this does for 33 s
-        # (docs/decisions/0017-records-left-behind.md).
+        # (docs/decisions.md#records-left-behind).
         seconds = visibility_in_hand(batch.milliseconds_left() / 1000)
         changes = [_change(record, seconds) for record in batch.records]
         return self.queues.change_visibility(batch.lane.name, changes)

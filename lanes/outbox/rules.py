@@ -122,7 +122,7 @@ def lane_shares(config: LanesConfig, free: Mapping[str, int] | None = None) -> l
     highest: int | None = None
     for lane in lanes:
         # By priority, not by the entry's lane: entries of a lane that a deploy removed would never be claimed
-        # (docs/decisions/0010-outbox.md).
+        # (docs/decisions.md#the-outbox).
         lowest = None if lane is lanes[-1] else lane.threshold
         limit = None if free is None or lane.name not in free else max(0, free[lane.name])
         shares.append(LaneShare(lane=lane.name, lowest=lowest, highest=highest, limit=limit))
@@ -214,7 +214,7 @@ def returned(entry: Entry, *, due_at: float | None = None) -> Mark:
 
 def parked(entry: Entry, settings: OutboxSettings, *, now: float) -> Mark:
     """Mark an entry whose group waits for an earlier one."""
-    # The end of that one wakes it; the timer covers relays that die before they do (docs/decisions/0010-outbox.md).
+    # The end of that one wakes it; the timer covers relays that die before they do (docs/decisions.md#the-outbox).
     return replace(returned(entry, due_at=now + settings.lock.total_seconds()), is_parked=True)
 
 

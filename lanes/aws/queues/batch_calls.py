@@ -1,7 +1,7 @@
 """
 Batch calls of bulk senders: several in progress at once, answered in any order.
 
-`LeanCalls` makes them in one thread without botocore's cost per call (docs/decisions/0011-lean-batch-calls.md): it
+`LeanCalls` makes them in one thread without botocore's cost per call (docs/decisions.md#lean-calls): it
 writes each request at once and waits for the first answer. Against an endpoint that answers at once, this takes a
 fifth of the time of boto3's client, which is used where it is needed.
 """

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lanes.consumer.records import RawRecord
 
 # AWS documents no time for it. With less, peers take finished records for waiting ones and yield to them; with more,
-# they overlook as many that do wait (docs/decisions/0005-register-of-slots.md).
+# they overlook as many that do wait (docs/decisions.md#a-slot-table).
 UNDELETED = 0.25
 """Seconds for which finished records may still be in flight: the mapping deletes them after the invocation."""
 
@@ -36,7 +36,7 @@ behind another record of their group, or their mapping is paused: neither may ho
 """
 
 # AWS documents no waits of a throttled batch; the simulations go up to 10 s. A mapping that a free slot has not served
-# in that time holds nothing (docs/decisions/0017-records-left-behind.md).
+# in that time holds nothing (docs/decisions.md#records-left-behind).
 STRANDED = 10.0
 """Seconds of a free slot after which records in flight count as left behind."""
 

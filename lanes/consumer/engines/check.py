@@ -66,7 +66,7 @@ class BacklogCheck:
         self._ledger = ledger
         self._clock = clock
         # 250 ms by default: HIGH's p99 is 1.1 to 1.3 times as long with 500 ms, and 100 ms cost 1.12 to 1.15 times the
-        # calls for 0.90 to 1.09 of it (docs/decisions/0014-defaults.md).
+        # calls for 0.90 to 1.09 of it (docs/decisions.md#defaults).
         self._recheck = config.consumer.recheck_interval.total_seconds()
         # A crash ended the environment before this one, so later all of its records have returned.
         self._monotonic = monotonic
@@ -92,7 +92,7 @@ class BacklogCheck:
         if self._is_clear(lane, now, age=self._recheck if expected <= self._recheck else 0.0):
             return None
         # A batch that yields on its own reading writes nothing: 10 instead of 13 % of the slots' time went into
-        # invocations that only yield (docs/decisions/0015-one-corridor.md).
+        # invocations that only yield (docs/decisions.md#one-corridor).
         known, trusted = self._backlog_of, 0 <= now - self._backlog_at <= TRUSTED
         if known is not None and trusted and known.outranks(lane) and self._peers.alone:
             return LaneAbove(known, is_cached=True)

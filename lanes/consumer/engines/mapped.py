@@ -157,7 +157,7 @@ class MappedTurn:
             self._holding = self._services.beside.start(hold)
             if self._has_several_groups:
                 # A handler that dies at once would hold up the other groups too. Beside the handler the call takes no
-                # time of the slot; before it, 8 ms in simulation (docs/decisions/0017-records-left-behind.md).
+                # time of the slot; before it, 8 ms in simulation (docs/decisions.md#records-left-behind).
                 self._finish_hold()
         return way
 
@@ -182,7 +182,7 @@ class MappedTurn:
             above = services.check.lane_above(self._batch, expected=expected)
         except AwsError:
             # Going on with the last reading, a long outage would turn priority off unseen
-            # (docs/decisions/0009-unknown-yields.md).
+            # (docs/decisions.md#an-unknown-backlog-yields).
             self._report(Event.HIGHER_LANES_UNKNOWN)
             return self.yielded(rest, to=None)
         if above is None:
@@ -298,7 +298,7 @@ class Waker:
     @property
     def _batches(self) -> int:
         """One for each free slot, and one for the slot of the invocation that ends."""
-        # More would be throttled, and a throttled mapping backs off (docs/decisions/0004-concurrency.md).
+        # More would be throttled, and a throttled mapping backs off (docs/decisions.md#throttles-by-design).
         return min(self._peers.free_slots() + 1, MOST_BATCHES)
 
     def _wake_lane(self, lane: Lane, batch: Batch) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lanes.config import ConsumerSettings, Lane
     from lanes.consumer.records import Batch, Invocation, RawRecord
 
-# Numbers without a figure here have theirs in docs/decisions/0016-pull-engine.md.
+# Numbers without a figure here have theirs in docs/decisions.md#the-pull-engine.
 SPREAD = 0.2
 """Seconds of work to receive at once: urgent records are spread over the slots, and calls stay a small share."""
 

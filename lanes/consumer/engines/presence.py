@@ -113,7 +113,7 @@ class Peers:
         )
         # In the same write, before they are parked: the invocation that ends next may be the last that can wake them.
         # Published in the next write, 15 messages took up to 31 s instead of 3 s at two slots
-        # (docs/decisions/0005-register-of-slots.md).
+        # (docs/decisions.md#a-slot-table).
         is_news = now + parked_for > max(now, self.seen.parked_until.get(lane.name, 0.0))
         parked_until = {lane.name: now + parked_for} if is_news else {}
         self.seen = self.table.publish(record, now=now, parked_until=parked_until)

@@ -30,7 +30,7 @@ def queue_problems(queue: Mapping[str, str]) -> Problems:
         # each kind.
         "DeduplicationScope": "messageGroup",
         "FifoThroughputLimit": "perMessageGroupId",
-        # Equal bodies are two messages: the id comes from the event (docs/decisions/0006-kinds-and-cloudevents.md).
+        # Equal bodies are two messages: the id comes from the event (docs/decisions.md#kinds-and-cloudevents).
         "ContentBasedDeduplication": "false",
     }
     problems = [

@@ -34,7 +34,7 @@ READY, DUE, PARKED, DEAD, HELD = "ready", "due", "parked", "dead", "held"
 # AWS: a partition of an index takes 1,000 write units a second, and an index that can't keep up throttles the writes to
 # its table (DynamoDB developer guide, "GSI write throttling and back pressure"). An entry takes two units in each
 # index, so a part carries 500 entries a second. Readers and writers must agree on the number, so it is not a setting
-# (docs/decisions/0018-outbox-in-parts.md).
+# (docs/decisions.md#parts-of-the-outboxs-indexes).
 PARTS = 8
 AUDIT = "audit"
 

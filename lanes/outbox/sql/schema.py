@@ -143,7 +143,7 @@ def _entries(name: str, metadata: sa.MetaData, schema: str | None) -> sa.Table:
         "unpublished": ((column.position,), column.published_at.is_(None)),
         "expiry": ((column.expires_at,), column.expires_at.is_not(None)),
     }
-    # Partial, so that an index is as long as the work left and not as the table (docs/decisions/0010-outbox.md).
+    # Partial, so that an index is as long as the work left and not as the table (docs/decisions.md#the-outbox).
     for order, (columns, where) in conditions.items():
         sa.Index(conv(f"{name}_{order}"), *columns, postgresql_where=where, sqlite_where=where)
     is_waiting = column.waiting_key.is_not(None)

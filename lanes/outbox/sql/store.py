@@ -5,7 +5,7 @@ Of each group and lane only the first unfinished entry is a candidate; the other
 written. So a claim reads candidates and nothing else, whatever waits behind a failing entry. When an entry leaves its
 group, the same transaction makes the next one a candidate (`advance`). What that transaction can't see, an entry that
 another one is just writing behind it, is in the table of groups, whose rows the next claim looks at: every transaction
-that parks an entry without a view of its predecessor's end writes one (docs/decisions/0010-outbox.md).
+that parks an entry without a view of its predecessor's end writes one (docs/decisions.md#the-outbox).
 
 A claim locks candidates with FOR UPDATE SKIP LOCKED in PostgreSQL, so that concurrent relays take different ones;
 SQLite takes its one write lock first.
