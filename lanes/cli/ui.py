@@ -19,8 +19,7 @@ from lanes.cli.target import Output, target_of
 from lanes.cli.usage import UsageError, usage
 from lanes.errors import ConfigurationError
 from lanes.installing import install_hint
-from lanes.ui.address import Address
-from lanes.ui.protection import SECRET_HEADER, ProxyGuard, TokenGuard, current_name
+from lanes.ui.protection import SECRET_HEADER, Address, ProxyGuard, TokenGuard, current_name
 from lanes.ui.session import Session
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from lanes.cli.target import Target
-    from lanes.ui.api.routes import Routes
+    from lanes.ui.api import Routes
 
 # A stopping redrive finishes its batch and makes its messages visible again.
 JOBS_END_SECONDS = 10.0
@@ -149,7 +148,7 @@ def _routes(
     target: Target, stacks: Sequence[str], every: timedelta, *, database: str | None, table: str | None
 ) -> Routes:
     # Not for other verbs, which do without the page.
-    from lanes.ui.api.routes import Routes
+    from lanes.ui.api import Routes
 
     session = Session(
         connect=lambda: _operations(target),
@@ -161,7 +160,7 @@ def _routes(
 def _web() -> tuple[Callable[..., ASGIApp], Callable[[ASGIApp, socket], None]]:
     """Import the packages that only this verb needs."""
     try:
-        from lanes.ui.application import make_application, serve
+        from lanes.ui.server import make_application, serve
     except ImportError as error:
         problem = f"{error.name} is not installed: {install_hint('ui')}"
         raise ConfigurationError([problem], source="lanes ui") from error

@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from lanes.errors import ConfigurationError, LanesError
-from lanes.ui.address import Address
+from lanes.ui.protection import Address
 
 
 def test_a_free_port_of_this_machine_is_taken():

@@ -5,8 +5,8 @@ import json
 
 from lanes.errors import AwsError
 from lanes.testing.clock import FakeClock
-from lanes.ui.application import FailedRequests, make_application
 from lanes.ui.protection import TokenGuard
+from lanes.ui.server import FailedRequests, make_application
 
 EXPIRED = AwsError(operation="GetQueueAttributes", code="ExpiredToken", retryable=False)
 

@@ -17,10 +17,8 @@ from lanes.overrides import Action
 from lanes.testing.calls import Calls
 from lanes.testing.clock import FakeClock
 from lanes.testing.overrides import MemoryPauses
-from lanes.ui.changes.jobs import Jobs
-from lanes.ui.changes.mapping import Switch
-from lanes.ui.changes.move import Moving
-from lanes.ui.changes.plans import MAX_PLANS, PLAN_LASTS, Plans, Preview, Stopped
+from lanes.ui.changes import Moving, Preview, Stopped, Switch
+from lanes.ui.jobs import MAX_PLANS, PLAN_LASTS, Jobs, Plans
 from tests.support.operating import QueueMappings
 
 PREVIEW = Preview(title="Do it", verb="Do", points=(), counts={})

@@ -3,7 +3,7 @@
 import pytest
 
 from lanes.errors import AwsError, ConfigurationError, LanesError
-from lanes.ui.faults import fault_of
+from lanes.ui.session import fault_of
 
 
 def aws(code, **more):

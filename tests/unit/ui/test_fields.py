@@ -3,7 +3,7 @@
 import pytest
 
 from lanes.errors import ConfigurationError
-from lanes.ui.api.fields import Fields
+from lanes.ui.fields import Fields
 
 
 def test_fields_are_read_by_name_and_type():

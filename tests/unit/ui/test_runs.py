@@ -7,7 +7,7 @@ import pytest
 
 from lanes import Consumer, Message
 from lanes.testing import InMemoryLanes
-from lanes.ui.readings import CHUNKS_A_SECOND, INTERVAL, LISTED, OVER_LASTS, SINCE, RunReadings
+from lanes.ui.readings import CHUNKS_A_SECOND, LISTED, OVER_LASTS, RUNS_INTERVAL, SINCE, RunReadings
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_tabs_share_a_reading_for_its_time(page):
         assert [row["run"] for row in page.runs.read()] == ["nov"]
     assert len(page.chunks) == 1
 
-    page.lanes.clock.advance(timedelta(seconds=INTERVAL))
+    page.lanes.clock.advance(timedelta(seconds=RUNS_INTERVAL))
     page.runs.read()
     assert len(page.chunks) == 2
 

@@ -12,8 +12,7 @@ from lanes.operate.history.log import LogLine
 from lanes.operate.lanes.figures import UNKNOWN, Drain
 from lanes.operate.lanes.status import LaneStatus, Status
 from lanes.testing.clock import FakeClock
-from lanes.ui.feed import IDLE_LIMIT, INTERVAL, Feed
-from lanes.ui.watch import Watch
+from lanes.ui.readings import FEED_INTERVAL, IDLE_LIMIT, Feed, Watch
 
 
 @pytest.fixture
@@ -146,7 +145,7 @@ def test_a_feed_follows_the_log_once_for_all_pages(clock):
 
     first, again = feed.events(since=0), feed.events(since=0)
     log.add(1001.0, "batch_yielded")
-    clock.now += INTERVAL.total_seconds()
+    clock.now += FEED_INTERVAL.total_seconds()
     later = feed.events(since=first[-1].number)
 
     assert [(one.number, one.at, one.what, one.to_lane, one.count) for one in first] == [

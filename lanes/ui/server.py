@@ -19,9 +19,9 @@ from starlette.routing import Route
 
 from lanes.errors import LanesError
 from lanes.retries import SILENCE, OutageLog
-from lanes.ui.api.fields import Fields
-from lanes.ui.faults import Fault, fault_of
+from lanes.ui.fields import Fields
 from lanes.ui.protection import API, CURRENT, HEADERS, JSON, LARGEST_BODY_BYTES
+from lanes.ui.session import Fault, fault_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -30,11 +30,12 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from lanes.ui.api.routes import Routes
+    from lanes.ui.api import Routes
     from lanes.ui.protection import Guard
     from lanes.ui.session import Session
 
     Ask = Callable[[Fields], Any]
+
 
 KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 READ_ONLY = Fault(

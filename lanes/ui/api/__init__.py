@@ -1,1 +1,0 @@
-"""The requests that the page's scripts send, and their answers."""

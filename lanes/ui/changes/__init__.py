@@ -1,1 +1,0 @@
-"""The changes that operators make on the page: a preview first, then a job that carries it out."""
