@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError
 from lanes.aws.parameters import parameter_name
 from lanes.cli.busy import busy
 from lanes.cli.printing import say
-from lanes.cli.usage import UsageError
+from lanes.cli.target import UsageError
 from lanes.errors import ConfigurationError
 
 from .account import without_aws_settings

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from lanes.cli.target import Output, target_of
-from lanes.cli.usage import UsageError
+from lanes.cli.target import Output, UsageError, target_of
 from lanes.errors import ConfigurationError
 from lanes.installing import install_hint
 

@@ -9,8 +9,7 @@ import typer
 
 from lanes.cli.arguments import duration as one_duration
 from lanes.cli.printing import console, say, show_json, table_of
-from lanes.cli.target import Output, target_of
-from lanes.cli.usage import UsageError, usage
+from lanes.cli.target import Output, UsageError, target_of, usage
 from lanes.config import LanesConfig
 from lanes.config.file import read_toml
 from lanes.errors import ConfigurationError, LanesError

@@ -14,8 +14,7 @@ import typer
 from lanes.aws.bulk.runs import CANCELLED, BulkApplication, BulkRun, BulkRuns
 from lanes.cli.arguments import duration
 from lanes.cli.printing import say, show_one
-from lanes.cli.target import target_of
-from lanes.cli.usage import ExitCode, UsageError
+from lanes.cli.target import ExitCode, UsageError, target_of
 from lanes.config.spark_submit import RUN_TAG, STACK_TAG
 from lanes.errors import ConfigurationError
 

@@ -1,4 +1,4 @@
-"""`lanes prioritize` and `lanes cancel`: change messages that wait in the lanes and entries that wait in the outbox."""
+"""`lanes prioritize`, `cancel`, `overrides`, `pause` and `resume`: change what waits."""
 
 from __future__ import annotations
 
@@ -9,17 +9,36 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lanes.cli.arguments import DryRun, NewPriority, OfRun, Yes, duration, operations_of
-from lanes.cli.filters import Everything, filter_of, require_filter, takes
-from lanes.cli.outbox.app import show_preview
-from lanes.cli.outbox.target import Database, OutboxTarget, Table
-from lanes.cli.printing import confirm, moment, say, show_one
-from lanes.cli.target import Output, target_of
-from lanes.cli.usage import UsageError
+from lanes.cli.arguments import (
+    DryRun,
+    Everything,
+    LaneName,
+    Latest,
+    NewPriority,
+    OfRun,
+    StartingAt,
+    Yes,
+    duration,
+    filter_of,
+    lane_named,
+    operations_of,
+    read_time,
+    require_filter,
+    takes,
+)
+from lanes.cli.busy import busy
+from lanes.cli.outbox import show_preview
+from lanes.cli.printing import confirm, moment, say, show_one, show_rows
+from lanes.cli.relay import Database, OutboxTarget, Table
+from lanes.cli.target import Output, UsageError, target_of
+from lanes.config.table import nearest
+from lanes.errors import ConfigurationError
 from lanes.message_filter import MessageFilter  # noqa: TC001 - Typer reads the annotations
+from lanes.operate.history.audit import audited
+from lanes.operate.lanes.mappings import DISABLED, ENABLED, PAUSE, RESUME, others_stay, switch, the_mapping
 from lanes.operate.overrides.change import Change
 from lanes.operate.overrides.move import Move
-from lanes.overrides import Action
+from lanes.overrides import Action, Override
 
 if TYPE_CHECKING:
     from lanes.cli.target import Target
@@ -169,3 +188,137 @@ def _answer(stack: Target, found: Found, moved: Moved | None) -> dict[str, Any]:
     if stack.output is Output.JSON:
         return answer
     return {name: value for name, value in answer.items() if value is not None}
+
+
+overrides_app = typer.Typer(
+    no_args_is_help=True,
+    help="List and withdraw the overrides that `prioritize` and `cancel` created for messages in lanes.",
+)
+
+
+@overrides_app.command("list")
+def list_(context: typer.Context) -> None:
+    """
+    List the active overrides, the latest first, with the number of messages that each has cancelled or moved.
+
+    Cancelled messages are counted in the consumer's table, moved ones in the function's log.
+    """
+    operations = operations_of(context)
+    active = operations.overrides.active()
+    for unread in active.unread:
+        say(
+            f"note: this release can't read override {unread}; `lanes overrides withdraw {unread}` removes it"
+        )
+    with busy(lambda: "counting the messages of the overrides"):
+        met = operations.overrides_met(note=lambda text: say(f"note: {text}"))
+    target = target_of(context)
+    rows = [_row(override, met.get(override.id), output=target.output) for override in active.overrides]
+    show_rows(target, rows, empty="no override is active")
+
+
+@overrides_app.command()
+def withdraw(
+    context: typer.Context,
+    id: Annotated[str, typer.Argument(metavar="ID", help="Id of the override.")],  # noqa: A002
+    *,
+    dry_run: DryRun = False,
+) -> None:
+    """Withdraw an override, so that it changes no further messages. Changes already made stay."""
+    operations = operations_of(context)
+    active = operations.overrides.active()
+    found = [override for override in active.overrides if override.id == id]
+    # An override of a later release can be withdrawn too: it may be the reason for the call.
+    if not found and id not in active.unread:
+        known = nearest(id, [override.id for override in active.overrides])
+        raise ConfigurationError(
+            [f"no override {id!r} is active{known}; list them with `lanes overrides list`"],
+            source="overrides",
+        )
+    details = {"override": id, "filter": found[0].wanted.to_dict() if found else None}
+    if not dry_run:
+        with audited(operations.audit, "overrides withdraw", id, details=details):
+            operations.overrides.withdraw(id)
+    show_one(target_of(context), {"override": id, "withdrawn": not dry_run})
+
+
+@overrides_app.command()
+def cancelled(
+    context: typer.Context,
+    *,
+    since: StartingAt = "7d",
+    limit: Latest = 100,
+) -> None:
+    """List cancelled messages of the lanes with time, operator and reason."""
+    found = operations_of(context).overrides.cancellations(since=read_time(since) or 0.0, limit=limit)
+    rows = [
+        {
+            "at": moment(one.cancelled_at),
+            "lane": one.lane,
+            "id": one.id,
+            "kind": one.kind,
+            "group": one.group,
+            "message_id": one.message_id,
+            "override": one.override,
+            "who": one.who,
+            "why": one.why,
+        }
+        for one in found
+    ]
+    show_rows(target_of(context), rows, empty="no message was cancelled in a lane")
+
+
+def _row(override: Override, met: int | None, *, output: Output) -> dict[str, Any]:
+    wanted = override.wanted
+    return {
+        "override": override.id,
+        "action": override.action.value,
+        "filter": wanted.to_dict() if output is Output.JSON else wanted.describe(),
+        "priority": override.priority if override.action is Action.PRIORITIZE else "",
+        "met": met,
+        "who": override.who,
+        "why": override.why,
+        "created": moment(override.created_at),
+        "expires": moment(override.expires_at),
+    }
+
+
+def pause(context: typer.Context, lane: LaneName, *, dry_run: DryRun = False) -> None:
+    """
+    Stop processing a lane, and wait until it has stopped.
+
+    Messages stay in the queue, new ones are accepted, and running batches finish. Lower lanes no longer wait for the
+    paused lane after about a second. A later deploy leaves the lane paused unless it changes the mapping; `lanes check`
+    names a lane that a deploy has resumed. With the pull engine the command does not wait: slots stop to receive from
+    the lane within a few seconds.
+    """
+    _switch(context, lane, enabled=False, dry_run=dry_run)
+
+
+def resume(context: typer.Context, lane: LaneName, *, dry_run: DryRun = False) -> None:
+    """Resume processing a paused lane, and wait until it has started."""
+    _switch(context, lane, enabled=True, dry_run=dry_run)
+
+
+def _switch(context: typer.Context, name: str, *, enabled: bool, dry_run: bool) -> None:
+    target = target_of(context)
+    operations = operations_of(context)
+    lane = lane_named(operations, name)
+    verb, wanted = (RESUME, ENABLED) if enabled else (PAUSE, DISABLED)
+    before = the_mapping(operations.mappings, lane)
+    for sentence in others_stay(operations.mappings, lane):
+        say(sentence)
+    if before.state == wanted:
+        say(f"{lane} is {wanted} already; nothing was changed")
+    elif dry_run:
+        say(f"would {verb} {lane}: it is {before.state} and would become {wanted}")
+    else:
+        with audited(operations.audit, verb, lane, details={"mapping": before.uuid, "before": before.state}):
+            after = switch(
+                operations.mappings,
+                lane,
+                enabled=enabled,
+                report=lambda state: say(f"{lane} is {state}"),
+            )
+        show_one(target, {"lane": lane, "mapping": after.state, "before": before.state})
+        return
+    show_one(target, {"lane": lane, "mapping": before.state, "before": before.state})

@@ -17,8 +17,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from lanes.cli.target import Output
-from lanes.cli.usage import ExitCode
+from lanes.cli.target import ExitCode, Output
 from lanes.operate.history.descriptions import format_seconds
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ import typer
 from lanes.cli.arguments import DryRun, kinds_here, operations_of
 from lanes.cli.busy import progress_bar
 from lanes.cli.printing import say, show_json, show_rows
-from lanes.cli.target import Output, target_of
-from lanes.cli.usage import usage
+from lanes.cli.target import Output, target_of, usage
 from lanes.errors import InvalidMessageError
 from lanes.operate.history.audit import audited
 from lanes.operate.lanes.sending import (

@@ -1,20 +1,74 @@
-"""The target of a command: the stack, account and region that its global options name."""
+"""
+The target of a command, which its global options name: the stack, account and region; and how a command may end.
+
+`docs/reference/command-line.md` explains the exit codes.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import enum
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from lanes.aws.clients import Clients, relay_config
 from lanes.aws.parameters import read_deployment
+from lanes.errors import ConfigurationError, InvalidMessageError
+from lanes.operate.lanes.sending import read_priority
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     import typer
 
     from lanes.config.deployment import Deployment
+
+
+class UsageError(ConfigurationError):
+    """An option or argument is wrong; nothing was changed."""
+
+
+@contextmanager
+def usage(source: str) -> Iterator[None]:
+    """
+    Turn errors about values that the operator typed into usage errors.
+
+    Args:
+        source: the option or argument that the error names.
+
+    Raises:
+        UsageError: the block raised an error about a value.
+    """
+    try:
+        yield
+    except (ConfigurationError, InvalidMessageError) as error:
+        raise UsageError(error.problems, source=source) from error
+
+
+def parse_priority(text: str) -> int:
+    """
+    Parse a priority: a number, or a name such as HIGH.
+
+    Raises:
+        UsageError: the text is neither.
+    """
+    with usage("priority"):
+        return read_priority(text)
+
+
+class ExitCode(enum.IntEnum):
+    """How a verb ended."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    # Not 1: a script distinguishes a found problem from a command that failed.
+    NO = 3
+    # Of a verb that waits: a script may wait on.
+    NOT_IN_TIME = 4
+    # 128 and the number of SIGINT, as shells report it.
+    INTERRUPTED = 130
+
 
 DEFAULT_STACK = "PriorityLanes"
 KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")

@@ -13,10 +13,9 @@ import typer
 
 from lanes.aws.stack.operations import Operations
 from lanes.cli.arguments import duration
-from lanes.cli.outbox.target import Database, OutboxTarget, Table
 from lanes.cli.printing import say, show_json
-from lanes.cli.target import Output, target_of
-from lanes.cli.usage import UsageError, usage
+from lanes.cli.relay import Database, OutboxTarget, Table
+from lanes.cli.target import Output, UsageError, target_of, usage
 from lanes.errors import ConfigurationError
 from lanes.installing import install_hint
 from lanes.ui.protection import SECRET_HEADER, Address, ProxyGuard, TokenGuard, current_name

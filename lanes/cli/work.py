@@ -13,8 +13,7 @@ from lanes.aws.parameters import deployment_from_env
 from lanes.aws.telemetry.powertools import PowertoolsTelemetry
 from lanes.cli.arguments import duration
 from lanes.cli.printing import say
-from lanes.cli.target import target_of
-from lanes.cli.usage import ExitCode, usage
+from lanes.cli.target import ExitCode, target_of, usage
 from lanes.config import EngineName, LanesConfig
 from lanes.config.deployment import VARIABLE
 from lanes.errors import ConfigurationError

@@ -128,7 +128,7 @@ def test_a_redrive_whose_messages_came_back_does_not_end_like_a_good_one(typed, 
     run = RunProgress(done=3, returned=3, left=3)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lanes.cli.dead_letters.app._run", lambda *_given: run)
+        patch.setattr("lanes.cli.dead_letters._run", lambda *_given: run)
         done = typed("dead-letters", "redrive", "MAIN", "--yes")
 
     assert (done.returncode, "3 came back" in done.stderr) == (3, True)

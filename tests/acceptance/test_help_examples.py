@@ -8,7 +8,7 @@ import zipfile
 import pytest
 
 from lanes.aws.table.runs import DynamoDBRuns
-from lanes.cli.help import EXAMPLES
+from lanes.cli.main import EXAMPLES
 from lanes.runs import Head
 from local.deployed import make_client
 from local.server import AwsServer

@@ -8,8 +8,7 @@ import pytest
 
 import lanes
 from lanes.cli.bulk import job_arguments
-from lanes.cli.global_options import options_first
-from lanes.cli.help import EXAMPLES, FIRST
+from lanes.cli.main import EXAMPLES, FIRST, options_first
 from tests.support.command import COMMAND
 
 

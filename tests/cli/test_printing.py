@@ -9,8 +9,8 @@ import typer
 from rich.console import Console
 
 from lanes.cli import printing
+from lanes.cli.busy import readings
 from lanes.cli.printing import confirm, format_value, layout, say
-from lanes.cli.watch import readings
 from lanes.errors import AwsError
 from tests.support.durations import DURATIONS
 

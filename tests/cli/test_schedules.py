@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from lanes.aws.queues.sending import SqsSender
 from lanes.aws.scheduler import SchedulerCalls
 from lanes.aws.table.runs import DynamoDBRuns
-from lanes.cli import schedules as verbs
+from lanes.cli import runs as verbs
 from lanes.cli import send as send_verb
 from lanes.cli.main import app
 from lanes.config import Schedule

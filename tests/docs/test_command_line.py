@@ -5,7 +5,7 @@ import re
 import pytest
 
 from lanes.cli.main import command
-from lanes.cli.usage import ExitCode
+from lanes.cli.target import ExitCode
 from lanes.operate.history.trace import UNSEEN
 from tests.docs.pages import ROOT, codes, rows
 

@@ -13,7 +13,7 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import AmazonCloudWatchEMFProvider
 
 from lanes.aws.telemetry.log_line import LogLines
-from lanes.cli.outbox.relay import ConsoleTelemetry
+from lanes.cli.relay import ConsoleTelemetry
 from lanes.outbox.telemetry import RelayMetric
 
 FIELDS = {

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from lanes.aws.cloudwatch.figures import CloudWatchFigures
-from lanes.cli.status_tables import Reading, tables_of
+from lanes.cli.status import Reading, tables_of
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.depth import LaneDepth

@@ -1,4 +1,4 @@
-"""The verbs of `lanes outbox` that show an outbox or change its entries, and the list of all its verbs."""
+"""`lanes outbox`."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lanes.cli.arguments import DryRun, Yes, duration
-from lanes.cli.filters import (
+from lanes.cli.arguments import (
+    DryRun,
     Everything,
     States,
+    Yes,
+    duration,
     entry_filter,
     entry_row,
     filter_of,
     require_filter,
     takes,
 )
-from lanes.cli.outbox.relay import relay, setup
-from lanes.cli.outbox.target import Database, OutboxTarget, Table, outbox_of
 from lanes.cli.printing import confirm, console, layout, moment, say, show_one, show_rows, without_code
-from lanes.cli.target import target_of
-from lanes.cli.usage import ExitCode
+from lanes.cli.relay import Database, OutboxTarget, Table, outbox_of, relay, setup
+from lanes.cli.target import ExitCode, target_of
 from lanes.message_filter import MessageFilter  # noqa: TC001 - Typer reads the annotations
 from lanes.outbox.entry import FINISHED, EntryState
 from lanes.outbox.filter import EVERY_STATE
@@ -31,6 +31,7 @@ from lanes.outbox.operations import retried_by
 if TYPE_CHECKING:
     from lanes.outbox.filter import EntryFilter
     from lanes.outbox.operations import Preview
+
 
 # Counting reads index pages; beyond this the result says that it is not complete.
 COUNTED = 100_000

@@ -1,4 +1,4 @@
-"""`lanes dead-letters`: list, redrive and delete dead letters."""
+"""`lanes dead-letters`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import typer
 
 from lanes.cli.arguments import (
     DryRun,
+    Everything,
+    Ids,
     Kind,
     LaneName,
     MostDone,
@@ -23,12 +25,11 @@ from lanes.cli.arguments import (
     lanes_here,
     operations_of,
     read_time,
+    takes,
 )
 from lanes.cli.busy import busy, run_shown
-from lanes.cli.filters import Everything, Ids, takes
 from lanes.cli.printing import confirm, console, layout, say, show_one, show_rows, without_code
-from lanes.cli.target import Output, target_of
-from lanes.cli.usage import ExitCode
+from lanes.cli.target import ExitCode, Output, target_of
 from lanes.operate.dead_letters.listing import DeadLetterFilter, list_dead_letters
 from lanes.operate.dead_letters.redrive import DeadLetterRun, Task
 from lanes.operate.dead_letters.rows import brief_rows, details_of, row_of
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from lanes.aws.stack.operations import Operations
     from lanes.operate.dead_letters.listing import DeadLetteredMessage, Listing
     from lanes.operate.dead_letters.redrive import RunProgress
+
 
 # A preview receives: a thousand messages are a hundred calls, some seconds.
 PREVIEWED = 1_000

@@ -1,1 +1,0 @@
-"""`lanes dead-letters`: list, redrive and delete dead letters."""
