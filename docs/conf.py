@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -129,6 +129,7 @@ OPTIONS = {
 def setup(app: Sphinx) -> None:
     """Connect the functions that complete the pages."""
     app.connect("source-read", _complete)
+    app.connect("autodoc-process-docstring", _describe_settings, priority=300)
     app.connect("autodoc-process-docstring", _escape, priority=400)
 
 
@@ -238,6 +239,16 @@ def _kind(found: Any) -> str:
     if not isinstance(found, type):
         return "function"
     return "exception" if issubclass(found, BaseException) else "class"
+
+
+def _describe_settings(
+    _app: Sphinx, _what: str, _name: str, found: Any, _options: Any, lines: list[str]
+) -> None:
+    """Describe the attributes of a record of settings as its fields declare them."""
+    from lanes.config.table import settings_of
+
+    if is_dataclass(found) and isinstance(found, type) and (settings := settings_of(found)):
+        lines += ["", "Attributes:", *(f"    {key}: {one.meaning}." for key, one in settings.items())]
 
 
 def _escape(_app: Sphinx, _what: str, _name: str, _found: Any, _options: Any, lines: list[str]) -> None:

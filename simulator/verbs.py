@@ -11,7 +11,7 @@ from lanes.cli.arguments import duration as one_duration
 from lanes.cli.printing import console, say, show_json, table_of
 from lanes.cli.target import Output, UsageError, target_of, usage
 from lanes.config import LanesConfig
-from lanes.config.file import read_toml
+from lanes.config.reading import read_toml
 from lanes.errors import ConfigurationError, LanesError
 from lanes.installing import install_hint
 

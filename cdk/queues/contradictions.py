@@ -7,19 +7,13 @@ from datetime import timedelta
 
 from aws_cdk import Token
 
-from lanes.config import MAX_RECEIVES, VISIBILITY_FACTOR, Lane, LanesConfig
+from lanes.config import MAX_RECEIVES, LanesConfig
 from lanes.config.table import format_duration
 from lanes.errors import ConfigurationError
 from lanes.operate.lanes.queue_rules import minimum_max_receive_count
 
 # AWS: SQS keeps a message 60 seconds to 14 days (SetQueueAttributes, MessageRetentionPeriod).
 MAX_RETENTION = timedelta(days=14)
-
-# AWS: a batch from a FIFO queue has at most ten records (AWS Lambda Developer Guide, SQS parameters).
-MAX_BATCH_SIZE = 10
-
-# AWS: MaximumConcurrency of an SQS mapping is 2 to 1,000 (Lambda API, ScalingConfig).
-CONCURRENCY_RANGE = range(2, 1001)
 
 # AWS: a queue name has at most 80 letters, digits, - and _, with .fifo at its end (CreateQueue). Ours has room for
 # the name of the dead-letter queue.
@@ -42,7 +36,7 @@ def refuse_contradictions(
     """
     Check that queues and mappings with these settings work together.
 
-    A configuration from a file has passed most of these checks; one built in code has not.
+    A configuration from a file is within the bounds of its settings; one built in code has not been read yet.
 
     Args:
         config: The lanes.
@@ -60,8 +54,10 @@ def refuse_contradictions(
         *_limit_problems(max_receive_count, retention=retention, max_attempts=config.consumer.max_attempts),
         *_name_problems(config, names, existing=existing),
     ]
-    for lane in config.lanes:
-        problems += _mapping_problems(lane, function_timeout=config.consumer.function_timeout)
+    try:
+        LanesConfig.from_dict(config.to_dict())
+    except ConfigurationError as error:
+        problems += error.problems
     if problems:
         raise ConfigurationError(problems, source="lane queues")
 
@@ -112,27 +108,4 @@ def _name_problems(config: LanesConfig, names: Mapping[str, str], *, existing: C
         for name, count in used.items()
         if count > 1
     ]
-    return problems
-
-
-def _mapping_problems(lane: Lane, *, function_timeout: timedelta) -> list[str]:
-    problems = []
-    minimum = VISIBILITY_FACTOR * function_timeout
-    if lane.visibility_timeout < minimum:
-        problems.append(
-            f"lane {lane.name}: visibility_timeout is {format_duration(lane.visibility_timeout)}, under six "
-            f"times the function timeout of {format_duration(function_timeout)}: SQS could deliver a batch again "
-            f"while it is still being handled; set at least {format_duration(minimum)}, shorten "
-            "function_timeout, or omit visibility_timeout"
-        )
-    if not 1 <= lane.batch_size <= MAX_BATCH_SIZE:
-        problems.append(
-            f"lane {lane.name}: batch_size is {lane.batch_size}: a FIFO queue gives 1 to "
-            f"{MAX_BATCH_SIZE} records a batch; choose a number in that range"
-        )
-    if lane.maximum_concurrency not in CONCURRENCY_RANGE:
-        problems.append(
-            f"lane {lane.name}: maximum_concurrency is {lane.maximum_concurrency}: a mapping takes 2 to "
-            "1000; to run fewer batches at once lower reserved_concurrency instead"
-        )
     return problems

@@ -157,7 +157,7 @@ def lane_named(operations: Operations, name: str) -> str:
     """
     names = [lane.name for lane in operations.deployment.config.lanes]
     for known in names:
-        # Names differ in more than their case (`lanes.config.lane_tables`), so this finds one at most.
+        # Names differ in more than their case (`lanes.config.lanes`), so this finds one at most.
         if known.casefold() == name.casefold():
             return known
     problem = f"there is no lane {name!r}{nearest(name.upper(), names)}; lanes are {', '.join(names)}"

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from lanes.config.file import known_settings, resolve
 from lanes.config.model import LanesConfig
+from lanes.config.reading import known_settings, resolve
 from lanes.config.settings import EngineName
 from lanes.config.table import describe
 from lanes.errors import ConfigurationError

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from lanes.config.consumer_table import PULL_KEYS, read_consumer
-from lanes.config.file import read_toml, resolve
-from lanes.config.lane_tables import read_lanes
+from lanes.config.lanes import read_lanes
+from lanes.config.reading import read_consumer, read_toml, resolve
 from lanes.config.settings import ConsumerSettings, EngineName, Lane, OutboxSettings, Schedule, default_lanes
 
 if TYPE_CHECKING:
@@ -77,9 +76,8 @@ class LanesConfig:
         Args:
             brief: omit the values that `from_dict` fills in by itself, and the schedules.
         """
-        omitted = without_effect(self.consumer)
-        consumer = plain(self.consumer, without=omitted)
-        lanes = [plain(lane, without=omitted) for lane in self.lanes]
+        consumer = plain(self.consumer, without=self.consumer.without_effect(ConsumerSettings))
+        lanes = [plain(lane, without=self.consumer.without_effect(Lane)) for lane in self.lanes]
         if brief:
             consumer, lanes = without_defaults(consumer, lanes, self.consumer)
         document: dict[str, Any] = {"enabled": self.enabled, "consumer": consumer, "lanes": lanes}
@@ -215,12 +213,6 @@ def plain(
     omitted = {"position", *without}
     values = {key: getattr(settings, key) for key in settings.__slots__ if key not in omitted}
     return {key: _plain_value(value) for key, value in values.items() if value is not None and value != ()}
-
-
-def without_effect(consumer: ConsumerSettings) -> tuple[str, ...]:
-    """Return the keys of consumer and lanes that reading refuses for this engine and this policy."""
-    pull_keys = () if consumer.engine is EngineName.PULL else (*PULL_KEYS, "tenant_share")
-    return pull_keys if consumer.is_weighted else (*pull_keys, "weight")
 
 
 def without_defaults(

@@ -1,7 +1,8 @@
 """
-The settings of `lanes.toml` as records: lanes, the consumer, the outbox, schedules.
+The settings of `lanes.toml`, each declared once: name, default, bounds, meaning, and the table that it belongs to.
 
-Owns the words lane and threshold.
+Reading, the checks at synth and the tables of docs/reference/lanes-toml.md come from these declarations. Owns the words
+lane and threshold.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from lanes.config.table import SECOND, ConfigTable, declared, setting, settings_of
 from lanes.message_filter import first_like
 
 # AWS: six times the function timeout, so that a throttled batch can be tried again in time (Lambda developer guide,
@@ -23,62 +25,18 @@ LARGEST_BATCH = 10
 # AWS: the largest maxReceiveCount; SQS moves a message away after so many receives of any cause (Amazon SQS developer
 # guide, "Configure a dead-letter queue").
 MAX_RECEIVES = 1000
+# AWS: a visibility timeout is at most 12 hours (SQSDeveloperGuide/sqs-visibility-timeout).
+LONGEST_VISIBILITY = timedelta(hours=12)
+# AWS: 2 to 1,000 (lambda/latest/api/API_ScalingConfig).
+LOWEST_CONCURRENCY, HIGHEST_CONCURRENCY = 2, 1000
+# AWS: a function runs for at most 15 minutes (lambda/latest/dg/gettingstarted-limits).
+LONGEST_FUNCTION = timedelta(minutes=15)
+# AWS: SQS drops a repeat within five minutes (SQS developer guide, "Exactly-once processing"). After a lock that ended,
+# the next relay begins within a minute and sends for up to half of its own lock: 150 + 60 + 75 s.
+LONGEST_LOCK = timedelta(seconds=150)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lane:
-    """
-    One FIFO queue with its dead-letter queue and, in the mapped engine, its event source mapping.
-
-    Attributes:
-        name: letters, digits, `_` and `-`; starts with an upper-case letter or a digit.
-        threshold: the lowest priority of this lane; the last lane takes all lower ones.
-        position: index in the order of lanes, 0 is the highest.
-        batch_size: maximum number of records in one invocation, 1 to 10.
-        visibility_timeout: of the queue; in `lanes.toml` 6 times the function timeout by default.
-        yield_delay_min: minimum time for which yielded records are parked.
-        yield_delay_max: maximum time for which yielded records are parked.
-        max_wait: messages that have waited longer are served from the reserve; without it priority is strict.
-        maximum_concurrency: maximum number of concurrent invocations of this lane's mapping; in the pull engine, of
-            slots that serve the lane at once.
-        tenant_share: maximum share of the slots for the messages of one tenant while others may wait; for
-            `EngineName.PULL`.
-        weight: the lane's part of the records under saturation, relative to the other lanes; for `Policy.WEIGHTED`.
-        closing: whether producers skip the lane; its messages are handled as before, until it is empty and removed.
-        kinds: patterns of the kinds that the lane takes, all by default; the consumer dead-letters any other message.
-    """
-
-    name: str
-    threshold: int | None = None
-    position: int = 0
-    # With 1 in the lower lanes HIGH's p99 is 1.1 to 1.8 times as long, and 0.90 to 0.93 of the work is done
-    # (docs/decisions.md#defaults).
-    batch_size: int = 10
-    visibility_timeout: timedelta = timedelta(minutes=3)
-    # For one slot; with several, and without `max_wait`, they are 15 and 30 s
-    # (`lanes.config.lane_tables.LONG_PARKING`).
-    yield_delay_min: timedelta = timedelta(seconds=5)
-    yield_delay_max: timedelta = timedelta(seconds=15)
-    max_wait: timedelta | None = None
-    # AWS: the minimum of a mapping (API_ScalingConfig). `lanes.toml` gives the number of slots: with twice that,
-    # HIGH's p99 is 1.6 to 1.8 times as long (docs/decisions.md#defaults).
-    maximum_concurrency: int = 2
-    tenant_share: float | None = None
-    weight: float = 1.0
-    closing: bool = False
-    kinds: tuple[str, ...] = ()
-
-    def takes(self, kind: str) -> bool:
-        """Check whether the lane takes messages of a kind; a raw body has an empty one."""
-        return not self.kinds or first_like(kind, self.kinds) is not None
-
-    def tenant_of(self, group: str) -> str:
-        """Return the tenant of a group: its name before the first colon; without one, a tenant of its own."""
-        return group.partition(":")[0]
-
-    def outranks(self, other: Lane) -> bool:
-        """Check whether this lane has priority over the other."""
-        return self.position < other.position
+PULL, WEIGHTED = 'engine = "pull"', 'engine = "pull" and policy = "weighted"'
+"""The conditions under which some settings have an effect."""
 
 
 class EngineName(enum.StrEnum):
@@ -108,117 +66,6 @@ class OnExhausted(enum.StrEnum):
     """It stays first in its group, and is tried until it succeeds or is cancelled."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerSettings:
-    """
-    Settings of the function that consumes all lanes.
-
-    Attributes:
-        reserved_concurrency: the slots, the number of concurrent invocations over all lanes.
-        function_timeout: Lambda's limit for one invocation, whole seconds up to 15 minutes.
-        memory_mb: memory of the function.
-        max_attempts: failed attempts after which a message is dead-lettered.
-        backoff_base: delay after the first failed attempt; doubles with each attempt.
-        backoff_max: maximum delay after a failed attempt.
-        unknown_kind_for: how long a message of a kind without a handler waits for code that has one, before it is
-            dead-lettered; old and new code meet in every deploy.
-        unavailable_for: how long a message may find its resource away while others of it are handled, before it is
-            dead-lettered.
-        recheck_interval: maximum age of the backlog reading of the higher lanes, at most 1 s; in
-            `lanes.toml` 150 ms from ten slots on, and 400 ms in the pull engine from two on.
-        record_time: expected time of one record; by default the longest one seen.
-        idempotency: whether to skip a message id that was already done.
-        idempotency_window: how long a done message id is remembered.
-        reserve: share of capacity for messages that exceed the `max_wait` of their lane, 0 to 0.5.
-        on_exhausted: what becomes of a message that has used up its attempts, by patterns of kinds; the first one that
-            matches decides, and by default it is dead-lettered.
-        engine: the way in which slots get their messages. The settings below are for `EngineName.PULL` only.
-        linger: how long a slot waits for messages before it leaves empty lanes.
-        policy: the choice of the lane that is served next.
-        max_rate: records a second that all slots start together; by default no limit.
-        max_rates: records a second of a kind, or of the kinds of a pattern together, that all slots of either engine
-            start; the first pattern that matches decides.
-    """
-
-    # The usual need of a fragile resource, which AWS's advice of five or more rules out
-    # (docs/decisions.md#throttles-by-design).
-    reserved_concurrency: int = 1
-    function_timeout: timedelta = timedelta(seconds=30)
-    memory_mb: int = 512
-    max_attempts: int = 5
-    # A message that fails five times keeps its group for about 26 s, and an outage of that length dead-letters
-    # nothing (docs/decisions.md#defaults).
-    backoff_base: timedelta = timedelta(seconds=2)
-    backoff_max: timedelta = timedelta(minutes=15)
-    # Longer than a deploy and its rollback; a group waits behind a misspelt kind for as long.
-    unknown_kind_for: timedelta = timedelta(hours=1)
-    unavailable_for: timedelta = timedelta(days=1)
-    # With 500 ms HIGH's p99 is 1.1 to 1.3 times as long; with 100 ms it takes an eighth more calls
-    # (docs/decisions.md#defaults).
-    recheck_interval: timedelta = timedelta(milliseconds=250)
-    record_time: timedelta | None = None
-    idempotency: bool = False
-    idempotency_window: timedelta = timedelta(days=1)
-    reserve: float = 0.05
-    on_exhausted: Mapping[str, OnExhausted] = field(default_factory=dict)
-    engine: EngineName = EngineName.MAPPINGS
-    linger: timedelta = timedelta(seconds=1)
-    policy: Policy = Policy.STRICT
-    max_rate: float | None = None
-    max_rates: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def is_weighted(self) -> bool:
-        """Whether the lanes are served by their weights."""
-        return self.engine is EngineName.PULL and self.policy is Policy.WEIGHTED
-
-    def blocks(self, kind: str) -> bool:
-        """Check whether a message of this kind blocks its group once its attempts are used up; a raw body has none."""
-        pattern = first_like(kind, self.on_exhausted)
-        return pattern is not None and self.on_exhausted[pattern] is OnExhausted.BLOCK
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutboxSettings:
-    """
-    Settings of an outbox and its relay.
-
-    Attributes:
-        enabled: whether the stack has its own outbox, in DynamoDB.
-        batch: maximum number of entries in one claim.
-        tick: maximum pause of a relay while nothing is due; the pause begins at 50 ms and doubles.
-        lock: how long a claimed entry belongs to its relay.
-        max_attempts: failed attempts after which an entry is abandoned.
-        retry_base: delay after the first failed attempt.
-        retry_factor: growth of the delay from one attempt to the next.
-        retry_cap: maximum delay.
-        retry_jitter: random share by which a delay shrinks or grows, 0 to 1.
-        published_retention: how long a published entry is kept.
-        abandoned_retention: how long an abandoned or cancelled entry is kept.
-        on_abandoned: what an abandoned entry does to its group: `continue` lets later entries go on, `hold` keeps them
-            until an operator retries or cancels it.
-        lane_window: maximum number of messages that the relay keeps in a lane, by its name; by default no limit.
-    """
-
-    enabled: bool = False
-    # Whole calls of ten to SQS.
-    batch: int = 100
-    tick: timedelta = timedelta(milliseconds=250)
-    # A relay sends for half of it at most. If it dies, the scheduled relay of the next minute sends the rest of the
-    # claim again within its own half, and all of that lies within the five minutes in which SQS drops a repeat.
-    lock: timedelta = timedelta(minutes=2)
-    max_attempts: int = 3
-    # Only a refusal of the entry itself is an attempt, so the delay gives you time to fix its cause.
-    retry_base: timedelta = timedelta(minutes=1)
-    retry_factor: float = 2.0
-    retry_cap: timedelta = timedelta(hours=1)
-    retry_jitter: float = 0.25
-    published_retention: timedelta = timedelta(days=7)
-    abandoned_retention: timedelta = timedelta(days=30)
-    on_abandoned: str = "continue"
-    lane_window: Mapping[str, int] = field(default_factory=dict)
-
-
 class Overlap(enum.StrEnum):
     """The treatment of a schedule's message that is due before the last one is done."""
 
@@ -229,36 +76,380 @@ class Overlap(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Lane:
+    """
+    One FIFO queue with its dead-letter queue and, in the mapped engine, its event source mapping.
+
+    `position` is its index in the order of lanes, 0 is the highest. The other attributes are the keys of a `[[lanes]]`
+    table.
+    """
+
+    # Begins with a capital or a digit, since other items of the index that holds parked records begin with a small
+    # letter (`lanes.aws.table.items`).
+    name: str = field(
+        metadata=declared(
+            "unique, ignoring case and punctuation; not another name followed by `DeadLetter`",
+            within="`[A-Z0-9]`, then up to 39 letters, digits, `_`, `-`",
+        )
+    )
+    threshold: int | None = setting(
+        None,
+        ConfigTable.integer,
+        "lowest priority; must decrease from lane to lane. Only the last lane can omit it",
+        within="any whole number",
+    )
+    position: int = 0
+    # With 1 in the lower lanes HIGH's p99 is 1.1 to 1.8 times as long, and 0.90 to 0.93 of the work is done
+    # (docs/decisions.md#defaults).
+    batch_size: int = setting(
+        10,
+        ConfigTable.integer,
+        "maximum number of records in one invocation; mapped engine. From twice as many slots as lanes on, 1 in the "
+        "highest lane and 2 in the middle ones",
+        minimum=1,
+        maximum=LARGEST_BATCH,
+    )
+    visibility_timeout: timedelta = setting(
+        timedelta(minutes=3),
+        ConfigTable.duration,
+        "how long SQS hides received messages; by default 6 times `function_timeout`",
+        within="6 times `function_timeout` to 12h, whole seconds",
+        maximum=LONGEST_VISIBILITY,
+        whole_seconds=True,
+    )
+    yield_delay_min: timedelta = setting(
+        timedelta(seconds=5),
+        ConfigTable.duration,
+        "minimum time for which yielded records are parked; 15s with two slots or more and no `max_wait`",
+        minimum=SECOND,
+        maximum=LONGEST_VISIBILITY,
+    )
+    yield_delay_max: timedelta = setting(
+        timedelta(seconds=15),
+        ConfigTable.duration,
+        "maximum of that time, longer after very many receives; 30s with a default of 15s before it",
+        within="`yield_delay_min` to 12h",
+        minimum=SECOND,
+        maximum=LONGEST_VISIBILITY,
+    )
+    max_wait: timedelta | None = setting(
+        None,
+        ConfigTable.duration,
+        "messages that have waited longer are served from the `reserve`; without it priority is strict",
+        minimum=SECOND,
+    )
+    # `lanes.toml` gives the number of slots: with twice that, HIGH's p99 is 1.6 to 1.8 times as long
+    # (docs/decisions.md#defaults).
+    maximum_concurrency: int = setting(
+        2,
+        ConfigTable.integer,
+        "maximum number of slots that serve the lane at once; by default `reserved_concurrency`, but at least 2. From "
+        "twice as many slots as lanes on the mappings share them: two for each middle lane, and half of the rest for "
+        "the highest",
+        minimum=LOWEST_CONCURRENCY,
+        maximum=HIGHEST_CONCURRENCY,
+    )
+    tenant_share: float | None = setting(
+        None,
+        ConfigTable.number,
+        "maximum share of the slots for one tenant while others may wait",
+        needs=PULL,
+        minimum=0.01,
+        maximum=1.0,
+    )
+    # Weights of one configuration are relative to each other; with more than this between them a lane starves.
+    weight: float = setting(
+        1.0,
+        ConfigTable.number,
+        "the lane's part of the slots' time, relative to the other lanes",
+        needs=WEIGHTED,
+        minimum=0.01,
+        maximum=100.0,
+    )
+    kinds: tuple[str, ...] = setting(
+        (),
+        ConfigTable.texts,
+        "the kinds that the lane takes, all without the key; any other message is dead-lettered before it can touch "
+        "others' work",
+        within="list of patterns",
+    )
+    closing: bool = setting(
+        False,
+        ConfigTable.boolean,
+        "whether producers skip the lane, so that you can remove it once it is empty",
+    )
+
+    def takes(self, kind: str) -> bool:
+        """Check whether the lane takes messages of a kind; a raw body has an empty one."""
+        return not self.kinds or first_like(kind, self.kinds) is not None
+
+    def tenant_of(self, group: str) -> str:
+        """Return the tenant of a group: its name before the first colon; without one, a tenant of its own."""
+        return group.partition(":")[0]
+
+    def outranks(self, other: Lane) -> bool:
+        """Check whether this lane has priority over the other."""
+        return self.position < other.position
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerSettings:
+    """Settings of the function that consumes all lanes, the keys of the table `[consumer]`."""
+
+    # The usual need of a fragile resource, which AWS's advice of five or more rules out
+    # (docs/decisions.md#throttles-by-design).
+    reserved_concurrency: int = setting(
+        1, ConfigTable.integer, "the slots: concurrent invocations over all lanes", minimum=1
+    )
+    function_timeout: timedelta = setting(
+        timedelta(seconds=30),
+        ConfigTable.duration,
+        "Lambda ends an invocation then",
+        minimum=SECOND,
+        maximum=LONGEST_FUNCTION,
+        whole_seconds=True,
+    )
+    # AWS: 128 MB to 10,240 MB (lambda/latest/dg/configuration-memory).
+    memory_mb: int = setting(512, ConfigTable.integer, "memory of the function", minimum=128, maximum=10240)
+    # The other half of the receives is left to yields.
+    max_attempts: int = setting(
+        5,
+        ConfigTable.integer,
+        "failed attempts before a dead letter",
+        minimum=1,
+        maximum=MAX_RECEIVES // 2,
+    )
+    # A message that fails five times keeps its group for about 26 s, and an outage of that length dead-letters
+    # nothing (docs/decisions.md#defaults).
+    backoff_base: timedelta = setting(
+        timedelta(seconds=2),
+        ConfigTable.duration,
+        "delay after the first failed attempt; doubles with each, less a random quarter at most",
+        maximum=LONGEST_VISIBILITY,
+    )
+    backoff_max: timedelta = setting(
+        timedelta(minutes=15),
+        ConfigTable.duration,
+        "maximum delay after a failed attempt",
+        within="`backoff_base` to 12h",
+        maximum=LONGEST_VISIBILITY,
+    )
+    # Longer than a deploy and its rollback; a group waits behind a misspelt kind for as long. SQS keeps a message for
+    # 14 days at most, and would drop it without a dead letter.
+    unknown_kind_for: timedelta = setting(
+        timedelta(hours=1),
+        ConfigTable.duration,
+        "how long a message of a kind without a handler waits for one",
+        maximum=timedelta(days=7),
+    )
+    # AWS: a message lives at most 14 days (SQS quotas).
+    unavailable_for: timedelta = setting(
+        timedelta(days=1),
+        ConfigTable.duration,
+        "how long a message may find its resource away while others of it are handled",
+        minimum=SECOND,
+        maximum=timedelta(days=14),
+    )
+    # With 500 ms HIGH's p99 is 1.1 to 1.3 times as long; with 100 ms it takes an eighth more calls
+    # (docs/decisions.md#defaults).
+    recheck_interval: timedelta = setting(
+        timedelta(milliseconds=250),
+        ConfigTable.duration,
+        "maximum age of the last check of the higher lanes when a record starts; 150ms from ten slots on, with "
+        '`engine = "pull"` 400ms from two on',
+        maximum=SECOND,
+    )
+    record_time: timedelta | None = setting(
+        None,
+        ConfigTable.duration,
+        "expected time of one record, by default the longest seen. With less time and one second left, the rest of the "
+        "batch is returned",
+        within="0 to under `function_timeout`",
+        maximum=LONGEST_FUNCTION,
+    )
+    idempotency: bool = setting(
+        False,
+        ConfigTable.boolean,
+        "whether to skip a message that was already done, for three writes a message",
+    )
+    idempotency_window: timedelta = setting(
+        timedelta(days=1), ConfigTable.duration, "how long a done message is remembered", minimum=SECOND
+    )
+    # Beyond a half, overdue messages would get more of the slots than urgent ones.
+    reserve: float = setting(
+        0.05,
+        ConfigTable.number,
+        "share of capacity for messages beyond the `max_wait` of their lane",
+        minimum=0.0,
+        maximum=0.5,
+    )
+    on_exhausted: Mapping[str, OnExhausted] = setting(
+        {},
+        ConfigTable.entries,
+        "what becomes of a message that has used up its attempts, below",
+        within='table by pattern of kinds: `"dead_letter"`, `"block"`',
+        read=ConfigTable.choice,
+        allowed=OnExhausted,
+    )
+    max_rates: Mapping[str, float] = setting(
+        {},
+        ConfigTable.entries,
+        "the most records a second or minute of a kind, or of all kinds of a pattern, that all slots start together, "
+        "the most urgent first; other kinds go on. Each start costs a write to the table",
+        within='table by pattern of kinds: `"1/min"` or more',
+        read=ConfigTable.rate,
+    )
+    # An unknown name is one problem: settings that depend on it are read as if it were right.
+    engine: EngineName = setting(
+        EngineName.MAPPINGS,
+        ConfigTable.choice,
+        "how slots get their messages",
+        allowed=EngineName,
+        otherwise=EngineName.PULL,
+    )
+    linger: timedelta = setting(
+        SECOND,
+        ConfigTable.duration,
+        "how long a slot waits at empty lanes",
+        within="0 to `function_timeout`",
+        needs=PULL,
+    )
+    policy: Policy = setting(
+        Policy.STRICT,
+        ConfigTable.choice,
+        "whether the highest lane that has messages is served next, or all that have some by their `weight`",
+        needs=PULL,
+        allowed=Policy,
+        otherwise=Policy.WEIGHTED,
+    )
+    max_rate: float | None = setting(
+        None, ConfigTable.rate, "records that all slots together start a second", needs=PULL
+    )
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether the lanes are served by their weights."""
+        return self.engine is EngineName.PULL and self.policy is Policy.WEIGHTED
+
+    def without_effect(self, record: type) -> list[str]:
+        """Return the keys of a record that need another engine or policy."""
+        met = {"": True, PULL: self.engine is EngineName.PULL, WEIGHTED: self.is_weighted}
+        return [key for key, one in settings_of(record).items() if not met[one.needs]]
+
+    def blocks(self, kind: str) -> bool:
+        """Check whether a message of this kind blocks its group once its attempts are used up; a raw body has none."""
+        pattern = first_like(kind, self.on_exhausted)
+        return pattern is not None and self.on_exhausted[pattern] is OnExhausted.BLOCK
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboxSettings:
+    """Settings of an outbox and its relay, the keys of the table `[outbox]`."""
+
+    enabled: bool = setting(False, ConfigTable.boolean, "whether your stack has its own outbox, in DynamoDB")
+    # Whole calls of ten to SQS. In DynamoDB each entry of a claim is a conditional update, and all must be sent within
+    # the lock.
+    batch: int = setting(
+        100, ConfigTable.integer, "maximum number of entries in one claim", minimum=1, maximum=100
+    )
+    tick: timedelta = setting(
+        timedelta(milliseconds=250),
+        ConfigTable.duration,
+        "maximum pause of a relay while nothing is due; the pause begins at 50 ms and doubles",
+        minimum=timedelta(milliseconds=50),
+    )
+    # A relay sends for half of it at most; a shorter lock would end amid a call. If it dies, the scheduled relay of the
+    # next minute sends the rest of the claim again within its own half, all within the five minutes in which SQS drops
+    # a repeat.
+    lock: timedelta = setting(
+        timedelta(minutes=2),
+        ConfigTable.duration,
+        "how long a claimed entry belongs to its relay",
+        minimum=timedelta(seconds=2),
+        maximum=LONGEST_LOCK,
+    )
+    max_attempts: int = setting(
+        3, ConfigTable.integer, "refusals before an entry is abandoned", minimum=1, maximum=100
+    )
+    # Only a refusal of the entry itself is an attempt, so the delay gives you time to fix its cause.
+    retry_base: timedelta = setting(
+        timedelta(minutes=1),
+        ConfigTable.duration,
+        "delay after the first failed attempt",
+        within="0 to `retry_cap`",
+    )
+    retry_factor: float = setting(
+        2.0, ConfigTable.number, "its growth with each attempt", minimum=1.0, maximum=100.0
+    )
+    retry_cap: timedelta = setting(
+        timedelta(hours=1), ConfigTable.duration, "maximum delay", within="`retry_base` or more"
+    )
+    retry_jitter: float = setting(
+        0.25, ConfigTable.number, "random share of a delay, more or less", minimum=0.0, maximum=1.0
+    )
+    published_retention: timedelta = setting(
+        timedelta(days=7), ConfigTable.duration, "how long a published entry is kept", minimum=SECOND
+    )
+    abandoned_retention: timedelta = setting(
+        timedelta(days=30),
+        ConfigTable.duration,
+        "how long an abandoned or cancelled entry is kept",
+        minimum=SECOND,
+    )
+    on_abandoned: str = setting(
+        "continue",
+        ConfigTable.choice,
+        "whether the group of an abandoned entry continues, or waits until you retry or cancel it",
+        allowed=("continue", "hold"),
+    )
+    lane_window: Mapping[str, int] = setting(
+        {},
+        None,
+        "maximum number of messages that the relay keeps in a lane; a number for all, or a table by lane",
+        within="1 or more",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """
-    A message that EventBridge Scheduler sends again and again.
+    """A message that EventBridge Scheduler sends again and again, the keys of a `[[schedules]]` table."""
 
-    One of `cron` and `every` is set.
-
-    Attributes:
-        name: unique among the schedules.
-        kind: of the messages.
-        cron: minute, hour, day of the month, month and day of the week, in the time of `timezone`.
-        every: time between two messages, from the deployment on.
-        timezone: name of a time zone (IANA).
-        priority: of the messages; decides their lane.
-        group: their message group; by default `schedule-<name>`, so that two never run at once.
-        data: of the messages; any value that JSON can represent.
-        overlap: the treatment of a message that is due before the last one is done: with `queue` it waits for its turn,
-            with `skip` it is dropped.
-        enabled: whether it sends.
-    """
-
-    name: str
-    kind: str
-    cron: str | None = None
-    every: timedelta | None = None
-    timezone: str = "UTC"
-    priority: int = 0
-    group: str | None = None
-    data: Any = None
-    overlap: Overlap = Overlap.QUEUE
-    enabled: bool = True
+    name: str = field(
+        metadata=declared(
+            "unique; part of each message's id", within="1 to 60 letters, digits, `_`, `-`, `.`"
+        )
+    )
+    kind: str = field(
+        metadata=declared("kind of the messages", within="up to 96 ASCII characters with the name")
+    )
+    cron: str | None = setting(
+        None,
+        None,
+        "minute, hour, day of the month, month, day of the week; `*`, lists, ranges, steps, names",
+        within="five fields; or `every`",
+    )
+    every: timedelta | None = setting(
+        None,
+        None,
+        "time between two messages, from the deployment on",
+        within="whole minutes; or `cron`",
+    )
+    timezone: str = setting("UTC", None, "of `cron`", within="IANA name")
+    priority: int = setting(0, None, "priority of the messages", within='number, or `"BULK"` to `"CRITICAL"`')
+    group: str | None = setting(
+        None,
+        None,
+        "by default `schedule-<name>`; two messages of a group never run at once",
+        within="a message group",
+    )
+    data: Any = setting(None, None, "data of the messages", within="any JSON")
+    overlap: Overlap = setting(
+        Overlap.QUEUE,
+        ConfigTable.choice,
+        "whether a message that is due while another runs waits, or is dropped",
+        allowed=Overlap,
+    )
+    enabled: bool = setting(True, ConfigTable.boolean, "whether it sends")
 
     @property
     def message_group_id(self) -> str:
@@ -266,16 +457,12 @@ class Schedule:
         return self.group or f"schedule-{self.name}"
 
 
-CONSUMER_KEYS = tuple(ConsumerSettings.__slots__)
-LANE_KEYS = tuple(key for key in Lane.__slots__ if key != "position")
-OUTBOX_KEYS = tuple(OutboxSettings.__slots__)
-SCHEDULE_KEYS = tuple(Schedule.__slots__)
 # In TOML a key belongs to the last table header above it, so one that is appended to a file lands in a lane.
 TABLE_OF = {
-    **dict.fromkeys(SCHEDULE_KEYS, "[[schedules]]"),
-    **dict.fromkeys(OUTBOX_KEYS, "[outbox]"),
-    **dict.fromkeys(LANE_KEYS, "[[lanes]]"),
-    **dict.fromkeys(CONSUMER_KEYS, "[consumer]"),
+    **dict.fromkeys(settings_of(Schedule), "[[schedules]]"),
+    **dict.fromkeys(settings_of(OutboxSettings), "[outbox]"),
+    **dict.fromkeys(settings_of(Lane), "[[lanes]]"),
+    **dict.fromkeys(settings_of(ConsumerSettings), "[consumer]"),
 }
 """The table of each key of `lanes.toml`. A key that two tables have counts as the consumer's."""
 

@@ -1,5 +1,5 @@
 """
-A typed reader of one table of `lanes.toml` that collects all problems.
+The declaration of a setting, and a typed reader of one table of `lanes.toml` that collects all problems.
 
 Durations are numbers of seconds or strings such as "250ms", "30s", "15m", "12h", "1d". Rates are numbers of records a
 second or strings such as "50/s", "600/min".
@@ -7,17 +7,21 @@ second or strings such as "50/s", "600/min".
 
 from __future__ import annotations
 
+import enum
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     Reader = Callable[..., Any]
-    """A reading method: takes a table, a key, its default and bounds."""
+    """A reading method of `ConfigTable`: takes a table, a key, its default and bounds."""
+
+T = TypeVar("T")
 
 DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
 UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -26,6 +30,54 @@ RATE_SECONDS = {"s": 1, "min": 60}
 LOWEST_RATE = 1 / 60
 SECOND = timedelta(seconds=1)
 LONGEST = timedelta(days=3650)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """
+    What a record's field declares about its key.
+
+    Attributes:
+        meaning: for the reference, in Markdown.
+        within: the allowed values, where the bounds do not say them all.
+        needs: the condition under which the key has an effect; any other makes it a problem.
+        reader: reads the key; None if the table's own reader does.
+        bounds: for the reader.
+    """
+
+    meaning: str
+    within: str = ""
+    needs: str = ""
+    reader: Reader | None = None
+    bounds: Mapping[str, Any] = field(default_factory=dict)
+
+
+def setting(
+    default: T, reader: Reader | None, meaning: str, *, within: str = "", needs: str = "", **bounds: Any
+) -> T:
+    """Declare a field as a key with a default."""
+    metadata = declared(meaning, within=within, needs=needs, reader=reader, bounds=bounds)
+    if isinstance(default, dict):
+        return cast("T", field(default_factory=dict, metadata=metadata))
+    return field(default=default, metadata=metadata)
+
+
+def declared(meaning: str, **declaration: Any) -> dict[str, Setting]:
+    """Declare a field that must be set, as its `metadata`."""
+    return {"setting": Setting(meaning=meaning, **declaration)}
+
+
+def settings_of(record: type) -> dict[str, Setting]:
+    """Return the declarations of a record's keys, in order."""
+    return {one.name: one.metadata["setting"] for one in fields(record) if "setting" in one.metadata}
+
+
+def default_of(record: type, key: str) -> Any:
+    """Return the default of a record's key; None if it has none."""
+    (found,) = (one for one in fields(record) if one.name == key)
+    if found.default_factory is not MISSING:
+        return found.default_factory()
+    return None if found.default is MISSING else found.default
 
 
 class ConfigTable:
@@ -66,19 +118,27 @@ class ConfigTable:
         """Return the value as written in the file."""
         return self._raw.get(key, default)
 
-    def read(self, readers: Mapping[str, Reader], defaults: object, **computed: Any) -> dict[str, Any]:
+    def read(self, record: type, **defaults: Any) -> dict[str, Any]:
         """
-        Read several keys.
+        Read the keys of a record that have a reader.
 
         Args:
-            readers: a reading method by key, with its bounds.
-            defaults: has the default of each key as an attribute.
-            computed: defaults that replace these.
+            record: declares the keys.
+            defaults: replace those of the record.
         """
-        return {
-            key: reader(self, key, computed[key] if key in computed else getattr(defaults, key))
-            for key, reader in readers.items()
-        }
+        found = {}
+        for key, one in settings_of(record).items():
+            if one.reader is not None:
+                default = defaults[key] if key in defaults else default_of(record, key)
+                found[key] = one.reader(self, key, default, **one.bounds) if key in self._raw else default
+        return found
+
+    def refuse(self, record: type, keys: Iterable[str]) -> None:
+        """Record a problem for each of these keys of a record that is set: it needs another engine or policy."""
+        declared = settings_of(record)
+        for key in keys:
+            if self.has(key):
+                self.problem(f"{key} takes effect with {declared[key].needs} only; remove it, or set that")
 
     def boolean(self, key: str, default: bool) -> bool:  # noqa: FBT001 - the default reads well in place
         """Read true or false."""
@@ -114,14 +174,22 @@ class ConfigTable:
         self.problem(f"{key} is {describe(value)}; must be a list of strings, none of them empty")
         return default
 
-    def choice(self, key: str, default: str, *, allowed: Iterable[str]) -> str:
-        """Read one of the allowed strings."""
+    def choice(self, key: str, default: str, *, allowed: Iterable[str], otherwise: str | None = None) -> str:
+        """Read one of the allowed strings, a member where they are an enum; `otherwise` stands for a wrong one."""
         value = self._raw.get(key, default)
         words = list(allowed)
         if isinstance(value, str) and value in words:
-            return value
+            return allowed(value) if isinstance(allowed, enum.EnumType) else value
         self.problem(f"{key} is {describe(value)}; must be one of {', '.join(words)}")
-        return default
+        return default if otherwise is None else otherwise
+
+    def entries(self, key: str, default: Mapping[str, Any], *, read: Reader, **bounds: Any) -> dict[str, Any]:
+        """Read a table with any keys; wrong entries are left out."""
+        raw = self._raw.get(key, default)
+        names = list(raw) if isinstance(raw, Mapping) else []
+        table = ConfigTable(raw, f"{self._where}.{key}", known=names, problems=self._problems)
+        found = {name: read(table, name, None, **bounds) for name in names}
+        return {name: value for name, value in found.items() if value is not None}
 
     def duration(
         self,
@@ -147,15 +215,9 @@ class ConfigTable:
             return default
         return value if self._is_within(key, value, minimum, maximum) else default
 
-    def optional(self, key: str, default: object, *, read: Reader, **bounds: Any) -> Any:
-        """Read a key that may be missing; its default need not be a value of the key."""
-        return read(self, key, default, **bounds) if key in self._raw else default
-
-    def optional_rate(self, key: str, default: float | None = None) -> float | None:
-        """Read an optional rate in records a second, at least one a minute."""
-        if key not in self._raw:
-            return default
-        raw = self._raw[key]
+    def rate(self, key: str, default: float | None = None) -> float | None:
+        """Read a rate in records a second, at least one a minute."""
+        raw = self._raw.get(key, default)
         value = parse_rate(raw)
         if value is not None and value >= LOWEST_RATE:
             return value

@@ -11,8 +11,7 @@ import enum
 import math
 from typing import TYPE_CHECKING
 
-from lanes.config.lane_tables import LONGEST_VISIBILITY
-from lanes.config.settings import MAX_RECEIVES
+from lanes.config.settings import LONGEST_VISIBILITY, MAX_RECEIVES
 from lanes.consumer.ledger import Ending, Entry
 from lanes.consumer.values import value
 

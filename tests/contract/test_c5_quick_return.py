@@ -3,7 +3,7 @@
 import pytest
 
 from lanes.config import LanesConfig
-from lanes.config.lane_tables import LONG_PARKING
+from lanes.config.lanes import LONG_PARKING
 from lanes.consumer.ledger import Park
 from lanes.metrics import Metric
 from lanes.testing.calls import ProcessKilled

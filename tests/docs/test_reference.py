@@ -1,7 +1,10 @@
 """The reference and the code name the same things."""
 
+import dataclasses
 import inspect
 import json
+import os
+import re
 from datetime import timedelta
 
 import pytest
@@ -9,10 +12,9 @@ import pytest
 import cdk
 from cdk.function.lambda_function import own_variables
 from lanes.aws.queues import lane_queue
-from lanes.config import ConsumerSettings, EngineName, LanesConfig, OutboxSettings
-from lanes.config.file import ROOT_KEYS
-from lanes.config.settings import CONSUMER_KEYS, LANE_KEYS, OUTBOX_KEYS
-from lanes.config.table import format_duration
+from lanes.config import ConsumerSettings, EngineName, Lane, LanesConfig, OutboxSettings, Schedule
+from lanes.config.reading import ROOT_KEYS
+from lanes.config.table import ConfigTable, default_of, format_duration, settings_of
 from lanes.consumer.ledger import Cause, Entry, Park
 from lanes.consumer.outcome import Reason
 from lanes.consumer.records import RawRecord
@@ -22,10 +24,17 @@ from lanes.metrics import Metric
 from spark_jobs.columns import COLUMNS
 from spark_jobs.options import READ_OPTIONS, WRITE_OPTIONS
 from tests.docs.pages import ROOT, blocks, codes, rows, spans
+from tests.golden.golden import RENEW
 from tests.support import infrastructure
 
 REFERENCE = ROOT / "docs" / "reference"
 SETTINGS = REFERENCE / "lanes-toml.md"
+TABLES = {
+    "## `[consumer]`": ConsumerSettings,
+    "## `[[lanes]]`": Lane,
+    "## `[[schedules]]`": Schedule,
+    "## `[outbox]`": OutboxSettings,
+}
 METRICS = REFERENCE / "metrics-and-logs.md"
 CONSTRUCTS = REFERENCE / "cdk-constructs.md"
 ENTRY = Entry(
@@ -51,70 +60,70 @@ RECORD = RawRecord.from_event(
 )
 
 
-def settings_in(heading):
-    """Give the defaults under a heading, by key."""
-    return {codes(row[0])[0]: (codes(row[1]) or [row[1]])[0] for row in rows(SETTINGS, heading)}
+def row(record, key, declared):
+    """Write the declaration of a key as a row of its table."""
+    meaning = declared.meaning + (f". Only with `{declared.needs}`" if declared.needs else "")
+    default = "required" if is_required(record, key) else written(default_of(record, key))
+    return f"| `{key}` | {default} | {declared.within or within(declared)} | {meaning} |"
+
+
+def is_required(record, key):
+    """Whether a record can't be made without a key."""
+    (found,) = (one for one in dataclasses.fields(record) if one.name == key)
+    return found.default is dataclasses.MISSING and found.default_factory is dataclasses.MISSING
 
 
 def written(value):
-    """Give a default the way the page writes it."""
+    """Write a default as the file would."""
+    if value in (None, {}, ()):
+        return "none"
     if isinstance(value, timedelta):
-        return f'"{format_duration(value)}"'
-    if isinstance(value, str):
-        return f'"{value}"'
-    return "none" if value in (None, {}, ()) else str(value).lower()
+        return f'`"{format_duration(value)}"`'
+    return f'`"{value}"`' if isinstance(value, str) else f"`{str(value).lower()}`"
 
 
-def test_the_consumers_settings_are_all_there_with_their_defaults():
-    """Neither a key nor a default may be missing or wrong."""
-    usual = ConsumerSettings()
+def within(declared):
+    """Write the bounds of a reader."""
+    if declared.reader is ConfigTable.boolean:
+        return "true, false"
+    if declared.reader is ConfigTable.rate:
+        return '`"1/min"` or more'
+    bounds = dict(declared.bounds)
+    if "allowed" in bounds:
+        return ", ".join(f'`"{word}"`' for word in bounds["allowed"])
+    lowest, highest = bounds.get("minimum") or 0, bounds.get("maximum")
+    text = f"{limit(lowest)} or more" if highest is None else f"{limit(lowest)} to {limit(highest)}"
+    return f"{text}, whole seconds" if bounds.get("whole_seconds") else text
 
-    assert settings_in("## `[consumer]`") == {key: written(getattr(usual, key)) for key in CONSUMER_KEYS}
+
+def limit(value):
+    """Write a bound."""
+    return format_duration(value) if isinstance(value, timedelta) else f"{value:g}"
 
 
-def test_the_outboxs_settings_are_all_there_with_their_defaults():
-    """Neither a key nor a default may be missing or wrong."""
-    usual = OutboxSettings()
-
-    assert settings_in("## `[outbox]`") == {key: written(getattr(usual, key)) for key in OUTBOX_KEYS}
-
-
-def test_the_lanes_settings_are_all_there_with_their_defaults():
-    """Those of the last lane, which alone goes without a threshold."""
-    usual = LanesConfig.from_dict({}).last_lane
-    expected = {key: written(getattr(usual, key)) for key in LANE_KEYS} | {"name": "required"}
-
-    assert settings_in("## `[[lanes]]`") == expected
+def test_the_tables_of_settings_are_those_of_the_declarations():
+    """`RENEW_GOLDEN=1` writes them: no key, default or bound has a second copy by hand."""
+    page = SETTINGS.read_text(encoding="utf-8")
+    text = page
+    for heading, record in TABLES.items():
+        head, _, rest = text.partition(f"\n{heading}\n")
+        lines = ["| Key | Default | Range | Meaning |", "|---|---|---|---|"]
+        lines += [row(record, key, declared) for key, declared in settings_of(record).items()]
+        table = "\n".join([*lines, ""])
+        text = f"{head}\n{heading}\n" + re.sub(
+            r"(?:^\|.*\n)+", lambda _, table=table: table, rest, count=1, flags=re.MULTILINE
+        )
+    if os.environ.get(RENEW):
+        SETTINGS.write_text(text, encoding="utf-8")
+    else:
+        assert text == page
 
 
 def test_the_top_levels_keys_are_all_there():
     """`stage` is written by deployments only."""
-    assert set(settings_in("## Top level")) == set(ROOT_KEYS) - {"stage"}
+    found = {codes(row[0])[0] for row in rows(SETTINGS, "## Top level")}
 
-
-@pytest.mark.parametrize("heading", ["## `[consumer]`", "## `[[lanes]]`", "## `[outbox]`"])
-def test_ranges_end_where_the_page_says(heading):
-    """One beyond a bound that is written as a number or duration is refused."""
-    place = codes(heading)[0].strip("[]")
-    for row in rows(SETTINGS, heading):
-        key, bounds = codes(row[0])[0], row[2].split(",")[0].split(" to ")
-        for bound, step in zip(bounds, (-1, 1), strict=False):
-            wrong = beyond(bound.removesuffix(" or more"), step)
-            if wrong is None:
-                continue
-            raw = {"lanes": [{"name": "MAIN", key: wrong}]} if place == "lanes" else {place: {key: wrong}}
-            with pytest.raises(ConfigurationError, match=key):
-                LanesConfig.from_dict(raw)
-
-
-def beyond(bound, step):
-    """Give a value just outside of a bound, None where the bound is no number."""
-    seconds = {"s": 1, "m": 60, "h": 3600, "d": 86400}.get(bound[-1:])
-    if seconds and bound[:-1].isdecimal():
-        return int(bound[:-1]) * seconds + step
-    if bound.isdecimal():
-        return int(bound) + step
-    return float(bound) + step if bound.replace(".", "").isdecimal() else None
+    assert found == set(ROOT_KEYS) - {"stage"}
 
 
 def test_the_error_that_is_shown_is_the_one_that_comes():

@@ -11,7 +11,7 @@ from moto import mock_aws
 
 from lanes.config import LanesConfig, OutboxSettings
 from lanes.config.deployment import Deployment, LaneQueues
-from lanes.config.outbox_table import LONGEST_LOCK
+from lanes.config.settings import LONGEST_LOCK
 from lanes.errors import ConfigurationError
 from lanes.outbox import EntryFilter, Operator, SqlOutbox
 from lanes.outbox.dynamodb.operations import begun_effects

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lanes.aws.table import audit, override_items
 from lanes.aws.table.ledger import LONGEST_KEY, effect_key, entry_key
-from lanes.config.lane_tables import NAME
+from lanes.config.lanes import NAME
 from lanes.message import REDRIVEN, Message, identity_of
 from lanes.outbox.dynamodb import item
 from lanes.outbox.entry import Entry, chain_of

@@ -6,13 +6,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
-from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lanes.config.settings import (
-    LANE_KEYS,
-    LARGEST_BATCH,
+    HIGHEST_CONCURRENCY,
+    LOWEST_CONCURRENCY,
     TABLE_OF,
     VISIBILITY_FACTOR,
     ConsumerSettings,
@@ -20,45 +19,17 @@ from lanes.config.settings import (
     Lane,
     default_lanes,
 )
-from lanes.config.table import SECOND, ConfigTable, describe, format_duration
-
-if TYPE_CHECKING:
-    from lanes.config.table import Reader
+from lanes.config.table import ConfigTable, describe, format_duration, parse_duration, settings_of
 
 # Names begin with a capital or a digit, since other items of the index that holds parked records begin with a small
 # letter (`lanes.aws.table.items`).
 NAME = re.compile(r"[A-Z0-9][A-Za-z0-9_-]{0,39}")
 DEAD_LETTER = "deadletter"
 
-# AWS: a visibility timeout is at most 12 hours (SQSDeveloperGuide/sqs-visibility-timeout).
-LONGEST_VISIBILITY = timedelta(hours=12)
-
-# AWS: 2 to 1,000 (lambda/latest/api/API_ScalingConfig).
-LOWEST_CONCURRENCY, HIGHEST_CONCURRENCY = 2, 1000
-
-# Weights of one configuration are relative to each other; with more than this between them a lane starves.
-LOWEST_WEIGHT, HIGHEST_WEIGHT = 0.01, 100.0
-
 # With 5 to 15 s instead, HIGH's p99 is 1.5 to 1.6 times as long from two slots on, and calls are 1.2 to 1.35 times as
 # many. With one slot nothing is gained (docs/decisions.md#defaults).
 SLOTS_WITH_LONG_PARKING = 2
 LONG_PARKING = timedelta(seconds=15), timedelta(seconds=30)
-
-
-READERS: Mapping[str, Reader] = {
-    "threshold": partial(ConfigTable.optional, read=ConfigTable.integer),
-    # AWS: a FIFO batch holds at most 10 records (lambda/latest/dg/services-sqs-parameters).
-    "batch_size": partial(ConfigTable.integer, minimum=1, maximum=LARGEST_BATCH),
-    "visibility_timeout": partial(ConfigTable.duration, maximum=LONGEST_VISIBILITY, whole_seconds=True),
-    "max_wait": partial(ConfigTable.optional, read=ConfigTable.duration, minimum=SECOND),
-    "maximum_concurrency": partial(
-        ConfigTable.integer, minimum=LOWEST_CONCURRENCY, maximum=HIGHEST_CONCURRENCY
-    ),
-    "weight": partial(ConfigTable.number, minimum=LOWEST_WEIGHT, maximum=HIGHEST_WEIGHT),
-    "tenant_share": partial(ConfigTable.optional, read=ConfigTable.number, minimum=0.01, maximum=1.0),
-    "closing": ConfigTable.boolean,
-    "kinds": ConfigTable.texts,
-}
 
 
 def merged_lanes(
@@ -119,7 +90,7 @@ def read_lanes(
     names: dict[str, str] = {}
     for position, raw in enumerate(tables):
         where = f"lane {raw['name']}" if isinstance(raw.get("name"), str) else f"lanes[{position}]"
-        table = ConfigTable(raw, where, known=LANE_KEYS, problems=problems, elsewhere=TABLE_OF)
+        table = ConfigTable(raw, where, known=settings_of(Lane), problems=problems, elsewhere=TABLE_OF)
         _check_name(raw.get("name"), names, table)
         if not table.has("threshold") and position < len(tables) - 1:
             table.problem("threshold is missing; only the last lane has none")
@@ -193,18 +164,15 @@ def _default(consumer: ConsumerSettings, *, position: int, lanes: int) -> Lane:
 
 def _lane(table: ConfigTable, consumer: ConsumerSettings, *, default: Lane) -> Lane:
     needed = VISIBILITY_FACTOR * consumer.function_timeout
-    delays = _yield_delays(table, consumer)
-    read = table.read(READERS, default, visibility_timeout=needed)
-    lane = Lane(**read, name="", yield_delay_min=delays[0], yield_delay_max=delays[1])
-    if table.has("weight") and not consumer.is_weighted:
-        table.problem(
-            'weight takes effect with engine = "pull" and policy = "weighted" only; '
-            "remove it, or set both in [consumer]"
-        )
-    if consumer.engine is not EngineName.PULL and table.has("tenant_share"):
-        table.problem(
-            'tenant_share takes effect with engine = "pull" only; remove it, or set that engine in [consumer]'
-        )
+    read = table.read(
+        Lane,
+        visibility_timeout=needed,
+        maximum_concurrency=default.maximum_concurrency,
+        batch_size=default.batch_size,
+        **_yield_delays(table, consumer),
+    )
+    lane = Lane(name="", **read)
+    table.refuse(Lane, consumer.without_effect(Lane))
     # AWS: at least six times the function timeout (lambda/latest/dg/services-sqs-configure).
     if lane.visibility_timeout < needed:
         table.problem(
@@ -219,9 +187,9 @@ def _lane(table: ConfigTable, consumer: ConsumerSettings, *, default: Lane) -> L
     return lane
 
 
-def _yield_delays(table: ConfigTable, consumer: ConsumerSettings) -> tuple[timedelta, timedelta]:
+def _yield_delays(table: ConfigTable, consumer: ConsumerSettings) -> dict[str, timedelta]:
     """
-    Read the minimum and the maximum; the default of the minimum never exceeds the maximum.
+    Return the defaults of the minimum and the maximum; that of the minimum never exceeds the maximum of the file.
 
     With several slots yielded records park for longer: most of them are woken, and those that return by
     themselves occupy slots to no purpose. A lane with a `max_wait` keeps the short delays, since a parked message
@@ -230,9 +198,8 @@ def _yield_delays(table: ConfigTable, consumer: ConsumerSettings) -> tuple[timed
     default = Lane(name="")
     long = consumer.reserved_concurrency >= SLOTS_WITH_LONG_PARKING and not table.has("max_wait")
     minimum, maximum = LONG_PARKING if long else (default.yield_delay_min, default.yield_delay_max)
-    longest = table.duration("yield_delay_max", maximum, minimum=SECOND, maximum=LONGEST_VISIBILITY)
-    minimum = min(minimum, longest)
-    return table.duration("yield_delay_min", minimum, minimum=SECOND, maximum=LONGEST_VISIBILITY), longest
+    longest = parse_duration(table.raw("yield_delay_max")) or maximum
+    return {"yield_delay_min": min(minimum, longest), "yield_delay_max": maximum}
 
 
 def _compare_thresholds(lanes: list[Lane], problems: list[str]) -> None:

@@ -8,9 +8,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, available_timezones
 
-from lanes.config.lane_tables import named_tables
-from lanes.config.settings import SCHEDULE_KEYS, TABLE_OF, Overlap, Schedule
-from lanes.config.table import ConfigTable, describe, nearest
+from lanes.config.lanes import named_tables
+from lanes.config.settings import TABLE_OF, Schedule
+from lanes.config.table import ConfigTable, describe, nearest, settings_of
 from lanes.message import LONGEST_ID, SQS_ID, identity_prefix, kind_problem
 from lanes.priority import Priority
 from lanes.schedule_times import cron_expression, rate_expression
@@ -48,7 +48,9 @@ def read_schedules(raw: object, override: object, problems: list[str]) -> tuple[
 
 
 def _schedule(name: str, raw: Mapping[str, Any], problems: list[str]) -> Schedule:
-    table = ConfigTable(raw, f"schedule {name}", known=SCHEDULE_KEYS, problems=problems, elsewhere=TABLE_OF)
+    table = ConfigTable(
+        raw, f"schedule {name}", known=settings_of(Schedule), problems=problems, elsewhere=TABLE_OF
+    )
     if not isinstance(raw.get("name"), str) or not NAME.fullmatch(name):
         table.problem(
             f"name is {describe(raw.get('name'))}; must have 1 to 60 letters, digits, '_', '-' and '.'"
@@ -74,8 +76,7 @@ def _schedule(name: str, raw: Mapping[str, Any], problems: list[str]) -> Schedul
         priority=_priority(table),
         group=_group(table),
         data=_data(table),
-        overlap=Overlap(table.choice("overlap", Overlap.QUEUE, allowed=Overlap)),
-        enabled=table.boolean("enabled", True),
+        **table.read(Schedule),
     )
 
 
