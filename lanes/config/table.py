@@ -8,10 +8,11 @@ second or strings such as "50/s", "600/min".
 from __future__ import annotations
 
 import enum
+import functools
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -39,6 +40,7 @@ class Setting:
 
     Attributes:
         meaning: for the reference, in Markdown.
+        default: of the key; `...` if it must be set.
         within: the allowed values, where the bounds do not say them all.
         needs: the condition under which the key has an effect; any other makes it a problem.
         reader: reads the key; None if the table's own reader does.
@@ -46,6 +48,7 @@ class Setting:
     """
 
     meaning: str
+    default: Any = ...
     within: str = ""
     needs: str = ""
     reader: Reader | None = None
@@ -56,7 +59,7 @@ def setting(
     default: T, reader: Reader | None, meaning: str, *, within: str = "", needs: str = "", **bounds: Any
 ) -> T:
     """Declare a field as a key with a default."""
-    metadata = declared(meaning, within=within, needs=needs, reader=reader, bounds=bounds)
+    metadata = declared(meaning, default=default, within=within, needs=needs, reader=reader, bounds=bounds)
     if isinstance(default, dict):
         return cast("T", field(default_factory=dict, metadata=metadata))
     return field(default=default, metadata=metadata)
@@ -67,17 +70,10 @@ def declared(meaning: str, **declaration: Any) -> dict[str, Setting]:
     return {"setting": Setting(meaning=meaning, **declaration)}
 
 
+@functools.cache
 def settings_of(record: type) -> dict[str, Setting]:
     """Return the declarations of a record's keys, in order."""
     return {one.name: one.metadata["setting"] for one in fields(record) if "setting" in one.metadata}
-
-
-def default_of(record: type, key: str) -> Any:
-    """Return the default of a record's key; None if it has none."""
-    (found,) = (one for one in fields(record) if one.name == key)
-    if found.default_factory is not MISSING:
-        return found.default_factory()
-    return None if found.default is MISSING else found.default
 
 
 class ConfigTable:
@@ -129,7 +125,7 @@ class ConfigTable:
         found = {}
         for key, one in settings_of(record).items():
             if one.reader is not None:
-                default = defaults[key] if key in defaults else default_of(record, key)
+                default = defaults.get(key, one.default)
                 found[key] = one.reader(self, key, default, **one.bounds) if key in self._raw else default
         return found
 

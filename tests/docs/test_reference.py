@@ -1,6 +1,5 @@
 """The reference and the code name the same things."""
 
-import dataclasses
 import inspect
 import json
 import os
@@ -14,7 +13,7 @@ from cdk.function.lambda_function import own_variables
 from lanes.aws.queues import lane_queue
 from lanes.config import ConsumerSettings, EngineName, Lane, LanesConfig, OutboxSettings, Schedule
 from lanes.config.reading import ROOT_KEYS
-from lanes.config.table import ConfigTable, default_of, format_duration, settings_of
+from lanes.config.table import ConfigTable, format_duration, settings_of
 from lanes.consumer.ledger import Cause, Entry, Park
 from lanes.consumer.outcome import Reason
 from lanes.consumer.records import RawRecord
@@ -60,21 +59,16 @@ RECORD = RawRecord.from_event(
 )
 
 
-def row(record, key, declared):
+def row(key, declared):
     """Write the declaration of a key as a row of its table."""
     meaning = declared.meaning + (f". Only with `{declared.needs}`" if declared.needs else "")
-    default = "required" if is_required(record, key) else written(default_of(record, key))
-    return f"| `{key}` | {default} | {declared.within or within(declared)} | {meaning} |"
-
-
-def is_required(record, key):
-    """Whether a record can't be made without a key."""
-    (found,) = (one for one in dataclasses.fields(record) if one.name == key)
-    return found.default is dataclasses.MISSING and found.default_factory is dataclasses.MISSING
+    return f"| `{key}` | {written(declared.default)} | {declared.within or within(declared)} | {meaning} |"
 
 
 def written(value):
     """Write a default as the file would."""
+    if value is ...:
+        return "required"
     if value in (None, {}, ()):
         return "none"
     if isinstance(value, timedelta):
@@ -108,7 +102,7 @@ def test_the_tables_of_settings_are_those_of_the_declarations():
     for heading, record in TABLES.items():
         head, _, rest = text.partition(f"\n{heading}\n")
         lines = ["| Key | Default | Range | Meaning |", "|---|---|---|---|"]
-        lines += [row(record, key, declared) for key, declared in settings_of(record).items()]
+        lines += [row(key, declared) for key, declared in settings_of(record).items()]
         table = "\n".join([*lines, ""])
         text = f"{head}\n{heading}\n" + re.sub(
             r"(?:^\|.*\n)+", lambda _, table=table: table, rest, count=1, flags=re.MULTILINE
