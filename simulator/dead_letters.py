@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lanes.operate.dead_letters.listing import DeadLetteredMessage
+from lanes.operate.dead_letters import DeadLetteredMessage
 
 if TYPE_CHECKING:
     from lanes.testing.fifo.message import ReceivedMessage

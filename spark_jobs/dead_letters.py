@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from lanes.errors import ConfigurationError, LanesError
-from lanes.operate.dead_letters.listing import LARGEST_RECEIVE, DeadLetterFilter, list_dead_letters
-from lanes.operate.dead_letters.rows import details_of
+from lanes.operate.dead_letters import LARGEST_RECEIVE, DeadLetterFilter, details_of, list_dead_letters
 
 from .options import SOURCE, ReaderOptions
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from lanes.config.deployment import Deployment
-    from lanes.operate.dead_letters.listing import DeadLetteredMessage
+    from lanes.operate.dead_letters import DeadLetteredMessage
 
 SCHEMA = (
     "lane string, id string, kind string, group string, data string, reason string, error string, attempts int, "

@@ -10,7 +10,7 @@ from aws_cdk import Token
 from lanes.config import MAX_RECEIVES, LanesConfig
 from lanes.config.table import format_duration
 from lanes.errors import ConfigurationError
-from lanes.operate.lanes.queue_rules import minimum_max_receive_count
+from lanes.operate.check_rules import minimum_max_receive_count
 
 # AWS: SQS keeps a message 60 seconds to 14 days (SetQueueAttributes, MessageRetentionPeriod).
 MAX_RETENTION = timedelta(days=14)

@@ -13,7 +13,7 @@ from constructs import Construct
 from lanes.config import Lane, LanesConfig
 from lanes.config.table import format_duration
 from lanes.errors import ConfigurationError
-from lanes.operate.lanes.queue_rules import minimum_max_receive_count
+from lanes.operate.check_rules import minimum_max_receive_count
 
 from ..encryption import grant_key
 

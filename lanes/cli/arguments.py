@@ -21,7 +21,7 @@ from lanes.cli.printing import moment
 from lanes.cli.target import UsageError, parse_priority, target_of, usage
 from lanes.config.table import nearest, parse_duration
 from lanes.message_filter import MessageFilter
-from lanes.operate.history.descriptions import error_code
+from lanes.operate.descriptions import error_code
 from lanes.outbox.entry import Entry, EntryState
 from lanes.outbox.filter import EntryFilter
 

@@ -27,7 +27,7 @@ from lanes.errors import AwsError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lanes.operate.dead_letters.redrive import DeadLetterRun, RunProgress
+    from lanes.operate.redrive import DeadLetterRun, RunProgress
 
 
 # People take a command that is silent for longer for one that hangs.

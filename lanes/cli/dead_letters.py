@@ -30,16 +30,15 @@ from lanes.cli.arguments import (
 from lanes.cli.busy import busy, run_shown
 from lanes.cli.printing import confirm, console, layout, say, show_one, show_rows, without_code
 from lanes.cli.target import ExitCode, Output, target_of
-from lanes.operate.dead_letters.listing import DeadLetterFilter, list_dead_letters
-from lanes.operate.dead_letters.redrive import DeadLetterRun, Task
-from lanes.operate.dead_letters.rows import brief_rows, details_of, row_of
-from lanes.operate.history.audit import audited
+from lanes.operate.audit import audited
+from lanes.operate.dead_letters import DeadLetterFilter, brief_rows, details_of, list_dead_letters, row_of
+from lanes.operate.redrive import DeadLetterRun, Task
 from lanes.operate.runs import find_run
 
 if TYPE_CHECKING:
     from lanes.aws.stack.operations import Operations
-    from lanes.operate.dead_letters.listing import DeadLetteredMessage, Listing
-    from lanes.operate.dead_letters.redrive import RunProgress
+    from lanes.operate.dead_letters import DeadLetteredMessage, Listing
+    from lanes.operate.redrive import RunProgress
 
 
 # A preview receives: a thousand messages are a hundred calls, some seconds.

@@ -34,16 +34,15 @@ from lanes.cli.target import Output, UsageError, target_of
 from lanes.config.table import nearest
 from lanes.errors import ConfigurationError
 from lanes.message_filter import MessageFilter  # noqa: TC001 - Typer reads the annotations
-from lanes.operate.history.audit import audited
-from lanes.operate.lanes.mappings import DISABLED, ENABLED, PAUSE, RESUME, others_stay, switch, the_mapping
-from lanes.operate.overrides.change import Change
-from lanes.operate.overrides.move import Move
+from lanes.operate.audit import audited
+from lanes.operate.move import Change, Move
+from lanes.operate.pause import DISABLED, ENABLED, PAUSE, RESUME, others_stay, switch, the_mapping
 from lanes.overrides import Action, Override
 
 if TYPE_CHECKING:
     from lanes.cli.target import Target
     from lanes.config import LanesConfig
-    from lanes.operate.overrides.move import Found, Moved
+    from lanes.operate.move import Found, Moved
 
 
 class Waiting(enum.StrEnum):

@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lanes.cli.target import ExitCode, Output
-from lanes.operate.history.descriptions import format_seconds
+from lanes.operate.descriptions import format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,16 +11,8 @@ from lanes.cli.busy import progress_bar
 from lanes.cli.printing import say, show_json, show_rows
 from lanes.cli.target import Output, target_of, usage
 from lanes.errors import InvalidMessageError
-from lanes.operate.history.audit import audited
-from lanes.operate.lanes.sending import (
-    SOURCE,
-    Line,
-    Sending,
-    message_of,
-    read_data,
-    read_lines,
-    read_moment,
-)
+from lanes.operate.audit import audited
+from lanes.operate.send import SOURCE, Line, Sending, message_of, read_data, read_lines, read_moment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

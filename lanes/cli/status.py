@@ -25,12 +25,10 @@ from lanes.cli.printing import (
 )
 from lanes.cli.target import ExitCode, Output, target_of
 from lanes.errors import LanesError
-from lanes.operate.cached import Cached
-from lanes.operate.history.descriptions import format_clock, format_seconds
-from lanes.operate.lanes.check import Check
-from lanes.operate.lanes.figures import DepthTrend, Drain
-from lanes.operate.lanes.findings import Verdict
-from lanes.operate.lanes.status import OUTBOX_LASTS, StatusReader
+from lanes.operate.check import Check, Verdict
+from lanes.operate.descriptions import format_clock, format_seconds
+from lanes.operate.figures import DepthTrend, Drain
+from lanes.operate.status import OUTBOX_LASTS, Cached, StatusReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,10 +36,9 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from lanes.aws.stack.operations import Operations
-    from lanes.operate.history.recent import Failure, RecentWork, Running
-    from lanes.operate.history.resources import AwayResource
-    from lanes.operate.history.symptoms import Symptom
-    from lanes.operate.lanes.status import BlockedGroup, LaneStatus, Status
+    from lanes.operate.recent import Failure, RecentWork, Running
+    from lanes.operate.status import BlockedGroup, LaneStatus, Status
+    from lanes.operate.symptoms import AwayResource, Symptom
 
 
 def status(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from lanes.aws.clients import Clients, relay_config
 from lanes.aws.parameters import read_deployment
 from lanes.errors import ConfigurationError, InvalidMessageError
-from lanes.operate.lanes.sending import read_priority
+from lanes.operate.send import read_priority
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -19,19 +19,17 @@ from lanes.cli.target import ExitCode, Output, UsageError, target_of
 from lanes.config import LanesConfig
 from lanes.config.table import nearest
 from lanes.errors import LanesError
-from lanes.operate.history.descriptions import MAX_LENGTH, describe, labels
-from lanes.operate.history.log import LogFiles
-from lanes.operate.history.tail import EventFilter, Tail
-from lanes.operate.history.traced_messages import trace_id_in
-from lanes.operate.history.tracer import Tracer
+from lanes.operate.descriptions import MAX_LENGTH, describe, labels
+from lanes.operate.log import EventFilter, LogFiles, Tail
+from lanes.operate.tracer import Tracer, trace_id_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lanes.aws.stack.operations import Operations
-    from lanes.operate.history.log import LogEvent, LogLine, MessageEvent
-    from lanes.operate.history.trace import Step, Trace
-    from lanes.operate.history.traced_messages import TracedMessage
+    from lanes.operate.log import LogEvent, LogLine, MessageEvent
+    from lanes.operate.trace import Step, Trace
+    from lanes.operate.tracer import TracedMessage
 
 
 QUIET_LEVELS = ("WARNING", "ERROR", "CRITICAL")

@@ -9,12 +9,10 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from lanes.errors import AwsError, ConfigurationError
-from lanes.operate.cached import Cached
-from lanes.operate.dead_letters.listing import DeadLetterFilter, list_dead_letters
-from lanes.operate.dead_letters.rows import details_of, row_of
-from lanes.operate.lanes.check import Check
-from lanes.operate.lanes.status import blocked_groups
+from lanes.operate.check import Check
+from lanes.operate.dead_letters import DeadLetterFilter, details_of, list_dead_letters, row_of
 from lanes.operate.schedules import later_rows, read
+from lanes.operate.status import Cached, blocked_groups
 from lanes.outbox.entry import WAITING
 from lanes.scheduled import PERIODIC
 from lanes.ui.fields import (

@@ -11,12 +11,11 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lanes.errors import ConfigurationError
-from lanes.operate.dead_letters.listing import list_dead_letters
-from lanes.operate.dead_letters.redrive import DeadLetterRun, Task
-from lanes.operate.dead_letters.rows import row_of
-from lanes.operate.history.audit import audited
-from lanes.operate.lanes.mappings import DISABLED, ENABLED, others_stay, switch, the_mapping
-from lanes.operate.overrides.move import Move
+from lanes.operate.audit import audited
+from lanes.operate.dead_letters import list_dead_letters, row_of
+from lanes.operate.move import Move
+from lanes.operate.pause import DISABLED, ENABLED, others_stay, switch, the_mapping
+from lanes.operate.redrive import DeadLetterRun, Task
 from lanes.outbox.operations import retried_by
 from lanes.overrides import Action
 from lanes.ui.fields import entry_row
@@ -24,10 +23,10 @@ from lanes.ui.fields import entry_row
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lanes.operate.dead_letters.listing import DeadLetterFilter
-    from lanes.operate.dead_letters.redrive import RunProgress
-    from lanes.operate.overrides.change import Change as Request
-    from lanes.operate.overrides.move import Found
+    from lanes.operate.dead_letters import DeadLetterFilter
+    from lanes.operate.move import Change as Request
+    from lanes.operate.move import Found
+    from lanes.operate.redrive import RunProgress
     from lanes.outbox.filter import EntryFilter
     from lanes.overrides import Override
     from lanes.ui.session import Session

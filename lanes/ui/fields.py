@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from lanes.config.table import parse_duration
 from lanes.errors import ConfigurationError
-from lanes.operate.dead_letters.listing import DeadLetterFilter
+from lanes.operate.dead_letters import DeadLetterFilter
 from lanes.outbox.entry import EntryState
 from lanes.outbox.filter import EntryFilter
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.errors import ConfigurationError, LanesError
 from lanes.message_filter import MessageFilter
-from lanes.operate.overrides.change import Change as Request
+from lanes.operate.move import Change as Request
 from lanes.outbox.operations import RETRIED
 from lanes.overrides import Action
 from lanes.ui.changes import Change, DeadLetterWork, Moving, Preview, Retry, Stopped, Switch, Withdrawal

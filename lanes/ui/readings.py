@@ -15,21 +15,20 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lanes.events import Count, Event
-from lanes.operate.cached import Cached
-from lanes.operate.history.descriptions import describe
-from lanes.operate.history.tail import EventFilter, Tail
-from lanes.operate.lanes.figures import DepthTrend
-from lanes.operate.lanes.status import OUTBOX_LASTS, StatusReader
+from lanes.operate.descriptions import describe
+from lanes.operate.figures import DepthTrend
+from lanes.operate.log import EventFilter, Tail
 from lanes.operate.runs import MOST_READ, RunRate, rate_so_far, read_progress, row_of
+from lanes.operate.status import OUTBOX_LASTS, Cached, StatusReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from lanes.operate.history.log import LogEvent, Logs
-    from lanes.operate.history.symptoms import Symptom
-    from lanes.operate.lanes.figures import LaneFigures
-    from lanes.operate.lanes.mappings import LaneMapping
-    from lanes.operate.lanes.status import LaneStatus, Status
+    from lanes.operate.figures import LaneFigures
+    from lanes.operate.log import LogEvent, Logs
+    from lanes.operate.pause import LaneMapping
+    from lanes.operate.status import LaneStatus, Status
+    from lanes.operate.symptoms import Symptom
     from lanes.runs import Head
     from lanes.ui.session import Session
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lanes.aws.cloudwatch.logs import LogCalls
     from lanes.aws.stack.operations import Operations
     from lanes.config import LanesConfig
-    from lanes.operate.history.log import LogLine
+    from lanes.operate.log import LogLine
     from lanes.outbox.operations import Operator
     from lanes.outbox.store import OperatorStore, RelayStore
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import boto3
 import pytest
 
-from lanes.operate.lanes import status
+from lanes.operate import status
 from lanes.outbox import DynamoOutbox
 from local.deploy import CdkApp
 from local.platform import Platform

@@ -11,8 +11,7 @@ from rich.console import Console
 from lanes.cli import busy as module
 from lanes.cli.busy import busy
 from lanes.cli.printing import layout
-from lanes.operate.dead_letters.listing import DeadLetteredMessage
-from lanes.operate.dead_letters.rows import brief_rows
+from lanes.operate.dead_letters import DeadLetteredMessage, brief_rows
 
 NOW = 1_800_000_000.0
 

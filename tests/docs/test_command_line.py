@@ -6,7 +6,7 @@ import pytest
 
 from lanes.cli.main import command
 from lanes.cli.target import ExitCode
-from lanes.operate.history.trace import UNSEEN
+from lanes.operate.trace import UNSEEN
 from tests.docs.pages import ROOT, codes, rows
 
 PAGE = ROOT / "docs" / "reference" / "command-line.md"
@@ -55,10 +55,10 @@ def literals(path, pattern):
 
 def test_every_code_of_a_finding_is_documented():
     """As programs decide by them; a finding without a code can't be made."""
-    made = literals("lanes/check_rules.py", r'Problem\(\s*"([^"]+)"')
-    made |= literals("lanes/queue_rules.py", r'Problem\(\s*"([^"]+)"')
-    made |= literals("lanes/check.py", r'(?:Problem|\.wrong|\.note)\(\s*"([^"]+)"')
-    made |= literals("lanes/findings.py", r'(?:code = |else |\.wrong\(|_add\(Verdict\.OK, )"([^"]+)"')
+    made = literals("check_rules.py", r'Problem\(\s*"([^"]+)"')
+    made |= literals(
+        "check.py", r'(?:code = |else |(?:Problem|\.wrong|\.note)\(\s*|_add\(Verdict\.OK, )"([a-z_]+)"'
+    )
     tables = [row for row in rows(PAGE, "## `lanes check`") if "--" not in row[0]]
     documented = {code for row in tables for code in codes(row[1])}
 
@@ -68,7 +68,7 @@ def test_every_code_of_a_finding_is_documented():
 
 def test_every_code_of_a_step_without_an_event_is_documented():
     """Those of events are the names of events, which have a page of their own."""
-    steps = literals("history/trace.py", r'code="([^"]+)"')
+    steps = literals("trace.py", r'code="([^"]+)"')
     steps |= {code for code, _, _ in UNSEEN.values()} | {"not_seen", "crash_suspected"}
 
     assert steps <= set(codes(section("trace")))
@@ -76,8 +76,8 @@ def test_every_code_of_a_step_without_an_event_is_documented():
 
 def test_every_code_of_a_status_is_documented():
     """Of a traced message, and of the reason of a dead letter."""
-    statuses = literals("history/status.py", r'MessageStatus\(\s*"([^"]+)"')
-    reasons = literals("dead_letters/listing.py", r'(?:return|else) "([a-z_]+)"')
+    statuses = literals("trace.py", r'MessageStatus\(\s*"([^"]+)"')
+    reasons = literals("dead_letters.py", r'(?:return|else) "([a-z_]+)"')
 
     assert statuses | {"started"} <= set(codes(section("trace")))
     assert len(reasons) == 4

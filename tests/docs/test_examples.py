@@ -28,7 +28,7 @@ from examples import (
 )
 from examples.orders import handler as orders
 from lanes import LanesConfig, Message, Producer
-from lanes.operate.dead_letters.listing import WITHOUT_NOTE
+from lanes.operate.dead_letters import WITHOUT_NOTE
 from lanes.producer import Pacing
 from lanes.testing import InMemoryLanes
 from lanes.testing.clock import FakeClock

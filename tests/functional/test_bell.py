@@ -16,7 +16,7 @@ from lanes.aws.queues.sending import SqsSender
 from lanes.aws.stack.operations import Operations
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.errors import AwsError
-from lanes.operate.dead_letters.listing import DeadLetteredMessage
+from lanes.operate.dead_letters import DeadLetteredMessage
 from lanes.outbox.dynamodb.relay_function import relay_producer
 from lanes.producer.outgoing import SendEntry
 from local import corrections

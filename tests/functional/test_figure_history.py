@@ -7,7 +7,7 @@ import pytest
 from moto import mock_aws
 
 from lanes.aws.cloudwatch.figures import CloudWatchFigures
-from lanes.operate.lanes.figures import LaneMinute
+from lanes.operate.figures import LaneMinute
 from tests.support.operating import STACK, make_deployment
 
 NOW = datetime(2027, 1, 15, 8, 0, 30, tzinfo=UTC)

@@ -12,8 +12,8 @@ from moto import mock_aws
 from lanes.aws.clients import Clients
 from lanes.aws.stack.operations import Operations
 from lanes.errors import ConfigurationError
-from lanes.operate.lanes.check import Check
-from lanes.operate.lanes.mappings import switch, the_mapping
+from lanes.operate.check import Check
+from lanes.operate.pause import switch, the_mapping
 from local import corrections
 from tests.support.operating import STACK, make_deployment
 

@@ -22,10 +22,9 @@ from lanes.consumer.ledger import Blocking, Effect, Ending, Entry, Park
 from lanes.errors import ConfigurationError
 from lanes.message import Message
 from lanes.message_filter import MessageFilter
-from lanes.operate.history.audit import AuditEntry
-from lanes.operate.history.descriptions import describe
-from lanes.operate.history.log import LogLine, read_event
-from lanes.operate.history.tail import EventFilter
+from lanes.operate.audit import AuditEntry
+from lanes.operate.descriptions import describe
+from lanes.operate.log import EventFilter, LogLine, read_event
 from lanes.outbox.dynamodb.item import entry_of as outbox_entry_of
 from lanes.outbox.dynamodb.item import item_of as outbox_item_of
 from lanes.outbox.entry import Entry as OutboxEntry

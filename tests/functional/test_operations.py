@@ -18,11 +18,11 @@ from lanes.aws.table.audit import RedriveRecords
 from lanes.aws.table.ledger import DynamoDBLedger
 from lanes.consumer.ledger import Blocking, Entry, Park
 from lanes.errors import AwsError
-from lanes.operate.dead_letters import listing
-from lanes.operate.dead_letters.listing import DeadLetterFilter, list_dead_letters
-from lanes.operate.dead_letters.redrive import DeadLetterRun, Task
-from lanes.operate.history.audit import audited
-from lanes.operate.lanes.figures import LaneFigures
+from lanes.operate import dead_letters as listing
+from lanes.operate.audit import audited
+from lanes.operate.dead_letters import DeadLetterFilter, list_dead_letters
+from lanes.operate.figures import LaneFigures
+from lanes.operate.redrive import DeadLetterRun, Task
 from local import corrections
 from tests.support.operating import STACK, drain, make_deployment, put_dead_letters
 

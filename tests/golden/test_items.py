@@ -12,7 +12,7 @@ from lanes.aws.table.slots import DynamoDBPauses, DynamoDBSlots
 from lanes.consumer.engines.presence import Presence
 from lanes.consumer.ledger import Blocking, Ending, Entry, Park
 from lanes.message_filter import MessageFilter
-from lanes.operate.history.audit import AuditEntry
+from lanes.operate.audit import AuditEntry
 from lanes.overrides import Action, Cancelled, GroupRedirect, Override
 from lanes.runs import Counts, End, Head
 from tests.golden.golden import check

@@ -9,7 +9,7 @@ from aws_cdk import Stack
 from cdk import LaneQueues
 from cdk.queues.contradictions import refuse_contradictions
 from lanes.errors import ConfigurationError
-from lanes.operate.lanes.queue_rules import minimum_max_receive_count, receives_within
+from lanes.operate.check_rules import minimum_max_receive_count, receives_within
 from tests.support.infrastructure import lanes_config, new_app
 
 FORTNIGHT = timedelta(days=14)

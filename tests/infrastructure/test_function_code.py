@@ -153,8 +153,8 @@ def test_what_a_function_imports_at_its_first_event_is_in_its_asset(function, as
         ("from lanes.outbox import DynamoOutbox", "outbox/dynamodb/outbox.py"),
         ("def late():\n    from lanes.outbox.sql import store", "outbox/sql/store.py"),
         (
-            "import importlib; importlib.import_module('lanes.operate.dead_letters.redrive')",
-            "operate/dead_letters/redrive.py",
+            "import importlib; importlib.import_module('lanes.operate.redrive')",
+            "operate/redrive.py",
         ),
         ("x = 1", "consumer/__init__.py"),
     ],

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from lanes.events import Event
 from lanes.message import Message
 from lanes.message_filter import MessageFilter
-from lanes.operate.dead_letters.listing import DeadLetterFilter
-from lanes.operate.dead_letters.redrive import DeadLetterRun, Task
+from lanes.operate.dead_letters import DeadLetterFilter
+from lanes.operate.redrive import DeadLetterRun, Task
 from lanes.overrides import KNOWN_AFTER, Action, Override
 from tests.support.dead_letters import MemoryDeadLetters
 from tests.support.scenario import Scenario, Sent

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from lanes.events import Count, Event
-from lanes.operate.history.descriptions import describe, labels
-from lanes.operate.history.log import LogLine, read_event
-from lanes.operate.history.tail import EventFilter
-from lanes.operate.history.trace import Sources, build_trace
+from lanes.operate.descriptions import describe, labels
+from lanes.operate.log import EventFilter, LogLine, read_event
+from lanes.operate.trace import Sources, build_trace
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("lanes", "lambdas", "spark_jobs", "local", "simulator", "benchmarks", "cdk", "tests/support")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
 from lanes.metrics import Metric
-from lanes.operate.lanes.figures import AVERAGED, Depth, LaneFigures, LaneMinute
+from lanes.operate.figures import AVERAGED, Depth, LaneFigures, LaneMinute
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

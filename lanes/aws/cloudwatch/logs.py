@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
-from lanes.operate.history.log import LogLine
+from lanes.operate.log import LogLine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

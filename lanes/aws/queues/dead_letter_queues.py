@@ -19,8 +19,7 @@ from lanes.aws.queues.lane_queue import (
 from lanes.body import TRACE_HEADER, sendable_trace
 from lanes.errors import AwsError
 from lanes.message import CLAIMED_AT, LARGEST_BODY_BYTES
-from lanes.operate.dead_letters.listing import DeadLetteredMessage
-from lanes.operate.dead_letters.note import read_note
+from lanes.operate.dead_letters import DeadLetteredMessage, read_note
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

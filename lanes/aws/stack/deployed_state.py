@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
-from lanes.operate.lanes.deployed import FunctionState
-from lanes.operate.lanes.mappings import SWITCHES
+from lanes.operate.check_rules import FunctionState
+from lanes.operate.pause import SWITCHES
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
-    from lanes.operate.history.audit import AuditEntry, AuditTrail
-    from lanes.operate.lanes.mappings import Mappings
+    from lanes.operate.audit import AuditEntry, AuditTrail
+    from lanes.operate.pause import Mappings
 
 
 MOST_AUDITED = 1000

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from lanes.aws.errors import aws_errors
 from lanes.config.deployment import VARIABLE, Deployment, pointed
 from lanes.errors import AwsError, ConfigurationError
-from lanes.operate.lanes.mappings import LaneMapping
+from lanes.operate.pause import LaneMapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

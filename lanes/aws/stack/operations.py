@@ -21,10 +21,10 @@ from lanes.aws.table.runs import DynamoDBRuns
 from lanes.aws.table.slots import DynamoDBPauses, DynamoDBSlots
 from lanes.errors import AwsError, ConfigurationError
 from lanes.fault_codes import Cause, cause_of
-from lanes.operate.history.recent import RecentWorkReader
-from lanes.operate.history.tracer import Tracer
-from lanes.operate.lanes.mappings import PulledLanes, ServedLanes
-from lanes.operate.overrides.change import count_met
+from lanes.operate.move import count_met
+from lanes.operate.pause import PulledLanes, ServedLanes
+from lanes.operate.recent import RecentWorkReader
+from lanes.operate.tracer import Tracer
 from lanes.outbox.dynamodb.operations import find_entry
 from lanes.outbox.dynamodb.store import DynamoDBOutboxStore
 from lanes.producer import Producer
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
     from lanes.aws.clients import Clients
     from lanes.config.deployment import Deployment
-    from lanes.operate.lanes.deployed import FunctionState
-    from lanes.operate.lanes.mappings import LaneMapping, Mappings
+    from lanes.operate.check_rules import FunctionState
+    from lanes.operate.pause import LaneMapping, Mappings
     from lanes.outbox.store import OutboxStatus
 
 SERVICE_VARIABLE = "POWERTOOLS_SERVICE_NAME"

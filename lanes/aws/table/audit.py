@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lanes.aws.errors import aws_errors
 from lanes.aws.table import ledger
 from lanes.aws.table.items import key_parts, latest_in, read_items, sortable, text_in, write_items
-from lanes.operate.history.audit import AuditEntry
+from lanes.operate.audit import AuditEntry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -8,11 +8,10 @@ import pytest
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.errors import AwsError
-from lanes.operate.history.audit import AuditEntry
-from lanes.operate.lanes.check import Check
-from lanes.operate.lanes.deployed import FunctionState
-from lanes.operate.lanes.findings import Verdict
-from lanes.operate.lanes.mappings import LaneMapping
+from lanes.operate.audit import AuditEntry
+from lanes.operate.check import Check, Verdict
+from lanes.operate.check_rules import FunctionState
+from lanes.operate.pause import LaneMapping
 
 CONFIG = LanesConfig.from_dict({"lanes": [{"name": "HIGH", "threshold": 50}, {"name": "MAIN"}]})
 DEPLOYMENT = Deployment(

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from lanes.errors import ConfigurationError
-from lanes.operate.dead_letters.listing import DeadLetteredMessage, DeadLetterFilter, list_dead_letters
+from lanes.operate.dead_letters import DeadLetteredMessage, DeadLetterFilter, list_dead_letters
 from lanes.testing.clock import FakeClock
 from tests.support.dead_letters import MemoryDeadLetters, depth_of, taken_from
 

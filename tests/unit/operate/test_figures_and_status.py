@@ -9,9 +9,9 @@ from lanes.config import LanesConfig
 from lanes.consumer.ledger import Blocking, Ending, Entry, Park
 from lanes.depth import LaneDepth
 from lanes.errors import AwsError
-from lanes.operate.lanes.figures import UNKNOWN, DepthTrend, Drain, Growth, LaneFigures, drain_of
-from lanes.operate.lanes.mappings import LaneMapping
-from lanes.operate.lanes.status import StatusReader
+from lanes.operate.figures import UNKNOWN, DepthTrend, Drain, Growth, LaneFigures, drain_of
+from lanes.operate.pause import LaneMapping
+from lanes.operate.status import StatusReader
 from lanes.outbox.store import OutboxStatus
 
 MAPPING = LaneMapping(

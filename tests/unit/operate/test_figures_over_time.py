@@ -13,11 +13,11 @@ from lanes.cli.status import Reading, tables_of
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.depth import LaneDepth
-from lanes.operate.history.log import LogLine
-from lanes.operate.history.recent import RecentWorkReader
-from lanes.operate.lanes.figures import DepthTrend
-from lanes.operate.lanes.mappings import LaneMapping
-from lanes.operate.lanes.status import StatusReader
+from lanes.operate.figures import DepthTrend
+from lanes.operate.log import LogLine
+from lanes.operate.pause import LaneMapping
+from lanes.operate.recent import RecentWorkReader
+from lanes.operate.status import StatusReader
 
 START = datetime(2026, 11, 26, 3, 0, tzinfo=UTC).timestamp()
 MAPPING = LaneMapping(

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from lanes.errors import ConfigurationError
-from lanes.operate.history.log import LogFiles
+from lanes.operate.log import LogFiles
 
 EARLY, LATE = "2027-01-15 08:00:00,250+0000", "2027-01-15 08:00:02,000+0000"
 AT = 1_800_000_000.0

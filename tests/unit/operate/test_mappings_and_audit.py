@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 
 from lanes.errors import AwsError, ConfigurationError, LanesError
-from lanes.operate.history.audit import audited
-from lanes.operate.lanes.mappings import LaneMapping, PulledLanes, others_stay, switch
+from lanes.operate.audit import audited
+from lanes.operate.pause import LaneMapping, PulledLanes, others_stay, switch
 from lanes.testing.calls import Calls
 from lanes.testing.clock import FakeClock
 from lanes.testing.overrides import MemoryPauses

@@ -4,8 +4,8 @@ import json
 
 from lanes.errors import AwsError
 from lanes.message_filter import MessageFilter
-from lanes.operate.history.log import LogLine
-from lanes.operate.overrides.change import MOST, count_met
+from lanes.operate.log import LogLine
+from lanes.operate.move import MOST, count_met
 from lanes.overrides import Action, Cancelled, Override
 
 

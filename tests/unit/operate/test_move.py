@@ -7,8 +7,7 @@ import pytest
 from lanes.config import LanesConfig
 from lanes.errors import AwsError
 from lanes.message_filter import MessageFilter
-from lanes.operate.overrides.change import Change
-from lanes.operate.overrides.move import TRIES, Found, Move
+from lanes.operate.move import TRIES, Change, Found, Move
 from lanes.overrides import Action
 from lanes.testing.clock import FakeClock
 

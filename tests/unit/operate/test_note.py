@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanes.consumer.settlement import DeadLetterNote
-from lanes.operate.dead_letters.note import FIELDS, read_note
-from lanes.operate.dead_letters.rows import details_of, row_of
+from lanes.operate.dead_letters import FIELDS, details_of, read_note, row_of
 from tests.unit.operate.test_dead_letters import LETTER
 
 OURS = {

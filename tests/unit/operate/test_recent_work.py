@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 
 from lanes.consumer.engines.presence import Presence
-from lanes.operate.history.log import LogLine
-from lanes.operate.history.recent import MAX_LINES, RecentWorkReader
+from lanes.operate.log import LogLine
+from lanes.operate.recent import MAX_LINES, RecentWorkReader
 
 NOW = 10_000.0
 TIMEOUT = timedelta(seconds=30)

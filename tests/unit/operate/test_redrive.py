@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lanes.operate.dead_letters.listing import DeadLetterFilter
-from lanes.operate.dead_letters.redrive import DeadLetterRun, Task, waves
+from lanes.operate.dead_letters import DeadLetterFilter
+from lanes.operate.redrive import DeadLetterRun, Task, waves
 from lanes.testing.clock import FakeClock
 from tests.support.dead_letters import Killed, MemoryDeadLetters, depth_of, taken_from
 

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from lanes.operate.history.descriptions import describe
-from lanes.operate.history.log import LogEvent, LogLine
-from lanes.operate.history.resources import away_resources
+from lanes.operate.descriptions import describe
+from lanes.operate.log import LogEvent, LogLine
+from lanes.operate.symptoms import away_resources
 
 NOW = 1_800_000_000.0  # 08:00:00Z
 LATE = 60.0

@@ -7,7 +7,7 @@ import pytest
 from lanes.config import LanesConfig
 from lanes.errors import InvalidMessageError, SendError
 from lanes.message import JsonText
-from lanes.operate.lanes.sending import BATCH, Sending, message_of, read_data, read_lines, read_priority
+from lanes.operate.send import BATCH, Sending, message_of, read_data, read_lines, read_priority
 from lanes.producer.report import PartialSendError, SentMessage, UnsentMessage
 
 

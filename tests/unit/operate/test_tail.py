@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanes.operate.history.log import LogLine, read_event
-from lanes.operate.history.tail import FAR, EventFilter, Tail
+from lanes.operate.log import FAR, EventFilter, LogLine, Tail, read_event
 
 START = 1_800_000_000.0
 ME = {"message_id": "m", "id": "order-7", "kind": "order.placed", "group": "customer-3", "receive_count": 1}

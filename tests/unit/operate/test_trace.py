@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from lanes.config import EngineName
 from lanes.consumer.ledger import Ending, Entry, Park
 from lanes.consumer.outcome import Reason
-from lanes.operate.history.audit import AuditEntry
-from lanes.operate.history.descriptions import RETURN_REASONS, describe, format_seconds
-from lanes.operate.history.log import LogLine, read_event
-from lanes.operate.history.trace import Sources, build_trace, by_generation
+from lanes.operate.audit import AuditEntry
+from lanes.operate.descriptions import RETURN_REASONS, describe, format_seconds
+from lanes.operate.log import LogLine, read_event
+from lanes.operate.trace import Sources, build_trace, by_generation
 from lanes.outbox.entry import Entry as OutboxEntry
 from lanes.outbox.entry import EntryState
 

@@ -7,9 +7,9 @@ import pytest
 from lanes.config import LanesConfig
 from lanes.consumer.ledger import Entry
 from lanes.errors import AwsError
-from lanes.operate.history.audit import AuditEntry
-from lanes.operate.history.log import LogLine
-from lanes.operate.history.tracer import MAX_IDS, Tracer
+from lanes.operate.audit import AuditEntry
+from lanes.operate.log import LogLine
+from lanes.operate.tracer import MAX_IDS, Tracer
 
 NOW = 1_800_000_000.0
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from lanes.operate.history.log import LogLine
-from lanes.operate.history.traced_messages import messages_of, trace_id_in
+from lanes.operate.log import LogLine
+from lanes.operate.tracer import messages_of, trace_id_in
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from lanes.operate.dead_letters.listing import DeadLetteredMessage
+from lanes.operate.dead_letters import DeadLetteredMessage
 from spark_jobs.dead_letters import RECEIVES, DeadLetterReader, DeadLettersHiddenError
 from spark_jobs.options import ReaderOptions
 

@@ -8,9 +8,9 @@ import pytest
 from lanes.depth import LaneDepth
 from lanes.errors import AwsError, ConfigurationError
 from lanes.message_filter import MessageFilter
-from lanes.operate.lanes.mappings import LaneMapping, PulledLanes
-from lanes.operate.overrides.change import Change as OverrideChange
-from lanes.operate.overrides.move import Found
+from lanes.operate.move import Change as OverrideChange
+from lanes.operate.move import Found
+from lanes.operate.pause import LaneMapping, PulledLanes
 from lanes.outbox.filter import EntryFilter
 from lanes.outbox.operations import Preview as EntriesPreview
 from lanes.overrides import Action

@@ -7,10 +7,9 @@ import pytest
 
 from lanes.config import EngineName
 from lanes.errors import AwsError
-from lanes.operate.cached import Cached
-from lanes.operate.history.log import LogLine
-from lanes.operate.lanes.figures import UNKNOWN, Drain
-from lanes.operate.lanes.status import LaneStatus, Status
+from lanes.operate.figures import UNKNOWN, Drain
+from lanes.operate.log import LogLine
+from lanes.operate.status import Cached, LaneStatus, Status
 from lanes.testing.clock import FakeClock
 from lanes.ui.readings import FEED_INTERVAL, IDLE_LIMIT, Feed, Watch
 

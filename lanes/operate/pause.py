@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from lanes.pauses import Pauses
 
+
 ENABLED, DISABLED = "Enabled", "Disabled"
 PAUSE, RESUME = SWITCHES = ("pause", "resume")
 """The actions of the audit trail."""

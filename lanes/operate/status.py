@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from datetime import timedelta
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from lanes.config import EngineName
 from lanes.consumer.attempts import last_error
 from lanes.depth import LaneDepth
-from lanes.errors import AwsError
+from lanes.errors import AwsError, LanesError
 from lanes.fault_codes import Cause, cause_of
-from lanes.operate.history.descriptions import counted, error_code, format_seconds
-from lanes.operate.history.symptoms import Symptom
-from lanes.operate.lanes.figures import (
+from lanes.operate.descriptions import counted, error_code, format_seconds
+from lanes.operate.figures import (
     UNKNOWN,
     DepthTrend,
     Drain,
@@ -22,18 +22,65 @@ from lanes.operate.lanes.figures import (
     drain_of,
     without_late_zeros,
 )
-from lanes.operate.lanes.mappings import DISABLED
+from lanes.operate.pause import DISABLED
+from lanes.operate.symptoms import Symptom
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from lanes.config import LanesConfig
     from lanes.consumer.ledger import Entry
-    from lanes.operate.history.recent import RecentWork
-    from lanes.operate.lanes.mappings import LaneMapping
+    from lanes.operate.pause import LaneMapping
+    from lanes.operate.recent import RecentWork
     from lanes.outbox.store import OutboxStatus
 
+
 T = TypeVar("T")
+
+
+class Cached(Generic[T]):
+    """
+    The last value, or the error of its reading, until it is too old.
+
+    Args:
+        read: reads the value, may raise `LanesError`.
+        lasts: lifetime of the value.
+        clock: monotonic seconds.
+    """
+
+    def __init__(
+        self, read: Callable[[], T], *, lasts: timedelta, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._read = read
+        self._lasts = lasts.total_seconds()
+        self._clock = clock
+        self._until = float("-inf")
+        self._value: T
+        self._error: LanesError | None = None
+
+    def get(self) -> T:
+        """
+        Return the value.
+
+        Raises:
+            LanesError: the last reading failed.
+        """
+        if self._clock() >= self._until:
+            # Before the call: an error lasts as long as a value, so an outage is not asked at every poll.
+            self._until = self._clock() + self._lasts
+            try:
+                self._value, self._error = self._read(), None
+            except LanesError as error:
+                self._error = error
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+    def forget(self) -> None:
+        """Read the value again next time."""
+        self._until = float("-inf")
+
+
 OUTBOX_LASTS = timedelta(seconds=10)
 """How long its status holds: it takes forty small queries."""
 NO_MAPPING = "none"

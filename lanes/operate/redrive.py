@@ -15,13 +15,14 @@ from collections import defaultdict
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from lanes.operate.dead_letters.listing import LARGEST_RECEIVE
+from lanes.operate.dead_letters import LARGEST_RECEIVE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from lanes.depth import LaneDepth
-    from lanes.operate.dead_letters.listing import DeadLetteredMessage, DeadLetterFilter, DeadLetterQueues
+    from lanes.operate.dead_letters import DeadLetteredMessage, DeadLetterFilter, DeadLetterQueues
+
 
 # A run that is killed hides its dead letters for so long, and the next run waits for them.
 HIDE = timedelta(seconds=30)

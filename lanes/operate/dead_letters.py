@@ -8,10 +8,12 @@ in a dead-letter queue.
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import json
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lanes.consumer.attempts import EXHAUSTED
@@ -21,9 +23,75 @@ from lanes.message_filter import is_like
 from lanes.runs import Mark
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from lanes.depth import LaneDepth
+
+
+LATEST = 253_402_300_799
+"""The last second of the year 9999 in epoch seconds, the end of Python's dates."""
+LONGEST_ID = 128
+"""AWS: the most characters of a deduplication id (API_SendMessage); a message id has 36."""
+
+
+def read_note(text: str) -> dict[str, Any]:
+    """Return the fields of a note that are as the consumer writes them; empty if it is not a note."""
+    try:
+        note = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(note, dict):
+        return {}
+    return {name: value for name, value in note.items() if name in FIELDS and FIELDS[name](value)}
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_id(value: object) -> bool:
+    return isinstance(value, str) and value.isascii() and value.isprintable() and len(value) <= LONGEST_ID
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_time(value: object) -> bool:
+    # NaN is within no bounds.
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= LATEST
+
+
+def _are_attributes(value: object) -> bool:
+    return isinstance(value, dict) and all(map(_is_attribute, value.values()))
+
+
+def _is_attribute(value: object) -> bool:
+    """Check an attribute of the original that had to make room for the note; its binary value is in base64."""
+    if not isinstance(value, dict) or not all(map(_is_text, value.values())):
+        return False
+    if value.keys() == {"DataType", "BinaryValue"}:
+        with suppress(ValueError):
+            return bool(base64.b64decode(value["BinaryValue"], validate=True))
+    return value.keys() == {"DataType", "StringValue"}
+
+
+FIELDS: Mapping[str, Callable[[object], bool]] = {
+    "reason": _is_text,
+    "error": _is_text,
+    "attempts": _is_count,
+    "yields": _is_count,
+    "receives": _is_count,
+    "first_received_at": _is_time,
+    "dead_lettered_at": _is_time,
+    "lane": _is_text,
+    "message_id": _is_id,
+    "deduplication_id": _is_id,
+    "sent_at": _is_time,
+    "attributes": _are_attributes,
+}
+"""Each field of a note with the test that its values pass."""
+
 
 LARGEST_RECEIVE = 10
 # All that a listing has received stays hidden until its end, or it would receive the same dead letters again. A
@@ -306,3 +374,59 @@ def _rounds(
                 queues.give_back([letter for letter in seen.values() if letter.group == group])
             else:
                 return
+
+
+def row_of(letter: DeadLetteredMessage) -> dict[str, Any]:
+    """Return the fields of a dead letter in a list; times are in UTC."""
+    return {
+        "lane": letter.lane,
+        "message_id": letter.message_id,
+        "kind": letter.kind,
+        "id": letter.event_id,
+        "group": letter.group,
+        "run": letter.run,
+        "given_up_at": _time(letter.dead_at),
+        "attempts": letter.note.get("attempts"),
+        "code": letter.code,
+        "reason": letter.reason,
+        "error": letter.error,
+    }
+
+
+def details_of(letter: DeadLetteredMessage) -> dict[str, Any]:
+    """Return all fields of a dead letter; None for unknown ones."""
+    noted = letter.note
+    return {
+        **row_of(letter),
+        "yields": noted.get("yields"),
+        "receives": noted.get("receives"),
+        "original_message_id": noted.get("message_id"),
+        "original_deduplication_id": noted.get("deduplication_id"),
+        "sent_at": _time(noted.get("sent_at", letter.sent_at)),
+        "first_received_at": _time(noted.get("first_received_at")),
+        "times_shown": letter.receive_count,
+        "attributes": letter.attributes,
+        "body": letter.body,
+    }
+
+
+def _time(epoch_seconds: float | None) -> datetime | None:
+    return None if epoch_seconds is None else datetime.fromtimestamp(epoch_seconds, UTC)
+
+
+def brief_rows(
+    letters: Sequence[DeadLetteredMessage], *, now: float, with_lane: bool
+) -> list[dict[str, Any]]:
+    """Return the rows of a list for a terminal."""
+    return [
+        {
+            **({"lane": letter.lane} if with_lane else {}),
+            "id": letter.event_id or letter.message_id,
+            "kind": letter.kind,
+            "group": letter.group,
+            "age": timedelta(seconds=max(0, round(now - letter.dead_at))),
+            "attempts": letter.note.get("attempts"),
+            "reason": letter.reason,
+        }
+        for letter in letters
+    ]

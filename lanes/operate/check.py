@@ -6,22 +6,125 @@ The reference is the deployment document, which `cdk deploy` wrote from `lanes.t
 
 from __future__ import annotations
 
+import dataclasses
+import enum
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from lanes.config.deployment import VARIABLE
-from lanes.operate.lanes import check_rules as rules
-from lanes.operate.lanes import queue_rules
-from lanes.operate.lanes.findings import Finding, Findings, Verdict
-from lanes.operate.lanes.mappings import DISABLED
+from lanes.errors import AwsError
+from lanes.operate import check_rules as rules
+from lanes.operate.pause import DISABLED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from lanes.config import Lane
     from lanes.config.deployment import Deployment
-    from lanes.operate.lanes.deployed import DeployedState
-    from lanes.operate.lanes.mappings import LaneMapping
+    from lanes.operate.check_rules import DeployedState, Problem
+    from lanes.operate.pause import LaneMapping
+
+
+T = TypeVar("T")
+DENIED = ("AccessDenied", "Unauthorized", "Forbidden")
+GONE = ("NotFound", "NonExistentQueue", "DoesNotExist")
+
+
+class Verdict(enum.StrEnum):
+    """The verdict of a finding."""
+
+    OK = "ok"
+    WRONG = "wrong"
+    UNKNOWN = "unknown"  # it could not be read
+    NOTE = "note"  # it is allowed, and its consequences are easy to miss
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """
+    One finding.
+
+    Attributes:
+        code: name of the finding for programs, which stays the same.
+        subject: the checked part.
+        found: its state.
+        advice: the next step; empty if there is none.
+
+    """
+
+    verdict: Verdict
+    code: str
+    subject: str
+    found: str
+    advice: str = ""
+
+
+class Findings:
+    """Collects findings in order."""
+
+    def __init__(self) -> None:
+        self.all: list[Finding] = []
+
+    def ok(self, subject: str, found: str) -> None:
+        """Add a correct part."""
+        self._add(Verdict.OK, "as_expected", subject, found)
+
+    def wrong(self, code: str, subject: str, found: str, advice: str) -> None:
+        """Add a problem."""
+        self._add(Verdict.WRONG, code, subject, found, advice)
+
+    def unknown(self, code: str, subject: str, found: str, advice: str) -> None:
+        """Add a part that could not be read."""
+        self._add(Verdict.UNKNOWN, code, subject, found, advice)
+
+    def note(self, code: str, subject: str, found: str) -> None:
+        """Add a consequence that is easy to miss."""
+        self._add(Verdict.NOTE, code, subject, found)
+
+    def expect(self, subject: str, found: str, problems: list[Problem]) -> None:
+        """Add each problem with its advice; without problems, add the state as correct."""
+        for problem in problems:
+            self.wrong(problem.code, subject, problem.text, problem.advice)
+        if not problems:
+            self.ok(subject, found)
+
+    def ask(
+        self,
+        subject: str,
+        read: Callable[[], T],
+        *,
+        right: str,
+        if_gone: str = "deploy the stack again: lanes cdk deploy",
+    ) -> T | None:
+        """
+        Read a part; if that fails, add a finding and return None.
+
+        Args:
+            subject: the part.
+            read: reads it.
+            right: the required IAM action.
+            if_gone: the next step if it does not exist.
+        """
+        try:
+            return read()
+        except AwsError as error:
+            # A missing resource is a finding; any other error leaves the question open.
+            if any(word in error.code for word in GONE):
+                self.wrong("missing", subject, f"does not exist ({error.code})", if_gone)
+            else:
+                denied = any(word in error.code for word in DENIED)
+                advice = f"the caller needs {right}" if denied else f"try again; it needs {right}"
+                code = "not_allowed" if denied else "unreadable"
+                self.unknown(code, subject, f"could not be read: {_first_line(error)}", advice)
+            return None
+
+    def _add(self, verdict: Verdict, code: str, subject: str, found: str, advice: str = "") -> None:
+        self.all.append(Finding(verdict=verdict, code=code, subject=subject, found=found, advice=advice))
+
+
+def _first_line(error: AwsError) -> str:
+    line = str(error).splitlines()[0]
+    return line if len(line) <= 160 else f"{line[:157]}..."  # noqa: PLR2004 - a line that fits a screen
 
 
 class Check:
@@ -62,26 +165,22 @@ class Check:
         ask = partial(
             self._findings.ask,
             right="sqs:GetQueueAttributes on it",
-            if_gone=queue_rules.GONE if urls.existing else rules.DEPLOY,
+            if_gone=rules.GONE if urls.existing else rules.DEPLOY,
         )
         queue = ask(subject, partial(self._state.queue, urls.url))
         if queue is not None:
-            found = f"hides for {queue.get('VisibilityTimeout')} s, keeps {queue_rules.kept_for(queue)}"
+            found = f"hides for {queue.get('VisibilityTimeout')} s, keeps {rules.kept_for(queue)}"
             self._findings.expect(subject, found, self._queue_problems(lane, queue))
         dead = ask(dead_subject, partial(self._state.queue, urls.dead_letter_url))
         if dead is not None:
-            problems = (
-                queue_rules.existing_queue_problems(dead)
-                if urls.existing
-                else queue_rules.queue_problems(dead)
-            )
-            problems += queue_rules.dead_letter_problems(
+            problems = rules.existing_queue_problems(dead) if urls.existing else rules.queue_problems(dead)
+            problems += rules.dead_letter_problems(
                 queue or {},
                 dead,
                 max_attempts=self._config.consumer.max_attempts,
-                advice=queue_rules.OWNER if urls.existing else rules.DEPLOY,
+                advice=rules.OWNER if urls.existing else rules.DEPLOY,
             )
-            self._findings.expect(dead_subject, f"keeps {queue_rules.kept_for(dead)}", problems)
+            self._findings.expect(dead_subject, f"keeps {rules.kept_for(dead)}", problems)
         if lane.closing and queue is not None and dead is not None:
             left, letters = rules.messages_in(queue), rules.messages_in(dead)
             advice = "" if left or letters else "; remove it from lanes.toml, then deploy"
@@ -94,14 +193,14 @@ class Check:
     def _queue_problems(self, lane: Lane, queue: Mapping[str, str]) -> rules.Problems:
         if not self._deployment.queues[lane.name].existing:
             return [
-                *queue_rules.queue_problems(queue),
-                *queue_rules.visibility_problems(lane, queue),
+                *rules.queue_problems(queue),
+                *rules.visibility_problems(lane, queue),
             ]
-        for note in queue_rules.existing_queue_notes(queue):
+        for note in rules.existing_queue_notes(queue):
             self._findings.note("existing_queue", f"{lane.name} queue", note)
         return [
-            *queue_rules.existing_queue_problems(queue),
-            *queue_rules.existing_visibility_problems(lane, queue),
+            *rules.existing_queue_problems(queue),
+            *rules.existing_visibility_problems(lane, queue),
         ]
 
     def _leftovers(self) -> None:

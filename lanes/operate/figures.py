@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from lanes.operate.history.recent import RecentWork
+    from lanes.operate.recent import RecentWork
+
 
 AVERAGED = timedelta(minutes=5)
 """Span of the rates: in one minute a lane with a message every two minutes would change between idle and busy."""

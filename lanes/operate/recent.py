@@ -18,18 +18,17 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.events import Event
 from lanes.metrics import percentile
-from lanes.operate.history.descriptions import error_code, number_of
-from lanes.operate.history.log import read_event
-from lanes.operate.history.resources import AWAY_OR_BACK, away_resources
-from lanes.operate.history.symptoms import RETURNED, WANTED, symptoms_of
+from lanes.operate.descriptions import error_code, number_of
+from lanes.operate.log import read_event
+from lanes.operate.symptoms import AWAY_OR_BACK, RETURNED, WANTED, away_resources, symptoms_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from lanes.consumer.engines.presence import Presence
-    from lanes.operate.history.log import LogEvent, LogLine, Logs
-    from lanes.operate.history.resources import AwayResource
-    from lanes.operate.history.symptoms import Symptom
+    from lanes.operate.log import LogEvent, LogLine, Logs
+    from lanes.operate.symptoms import AwayResource, Symptom
+
 
 SPAN = timedelta(minutes=5)
 """Period of waits: that of the rates from CloudWatch, so that they can be compared."""

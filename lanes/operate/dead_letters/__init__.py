@@ -1,1 +1,0 @@
-"""List, redrive and purge dead letters."""

@@ -1,1 +1,0 @@
-"""Follow events, trace one message, read the audit trail."""

@@ -1,1 +1,0 @@
-"""Watch and check lanes; pause, resume and send."""

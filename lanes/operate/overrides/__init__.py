@@ -1,1 +1,0 @@
-"""Cancel, reprioritise and hold waiting messages."""
