@@ -119,11 +119,7 @@ NAMES = {
 UNLINKED = {"cdk": ("   :no-index:",)}
 """Modules that types in other descriptions don't lead to: `Outbox` is the library's."""
 
-OPTIONS = {
-    "reference/moving-verbs": ("prioritize", "cancel", "overrides", "dead-letters", "outbox"),
-    "reference/command-line": (),
-}
-"""Pages that list the options of these verbs; one without verbs lists those of all others."""
+COMMAND = "reference/command-line"
 
 
 def setup(app: Sphinx) -> None:
@@ -143,8 +139,8 @@ def _complete(_app: Sphinx, page: str, source: list[str]) -> None:
         text += _descriptions(module)
     if page == "reference/metrics-and-logs":
         text += _metrics() + _events()
-    if page in OPTIONS:
-        text += "\n\n## Options\n" + "".join(_options(OPTIONS[page]))
+    if page == COMMAND:
+        text += "\n\n## Options\n" + "".join(_options())
     source[0] = text
 
 
@@ -206,14 +202,11 @@ def _events() -> str:
     return "\n\n## All events\n\n" + _table(("Event", "Fields", "Meaning"), rows)
 
 
-def _options(verbs: tuple[str, ...]) -> Iterator[str]:
-    """Give a section for each verb with options: those of these verbs, or of the ones that no page has."""
+def _options() -> Iterator[str]:
+    """Give the global options, and a section for each verb with options."""
     from lanes.cli.main import command
 
-    whole = command()
-    elsewhere = {name for names in OPTIONS.values() for name in names}
-    for name in verbs or sorted(set(whole.commands) - elsewhere):
-        yield from _options_of(f"lanes {name}", whole.commands[name])
+    yield from _options_of("lanes", command())
 
 
 def _options_of(path: str, verb: click.Command) -> Iterator[str]:

@@ -10,7 +10,6 @@ from lanes.operate.trace import UNSEEN
 from tests.docs.pages import ROOT, codes, rows
 
 PAGE = ROOT / "docs" / "reference" / "command-line.md"
-PAGES = (PAGE, PAGE.with_name("moving-verbs.md"))
 ROOT_COMMAND = command()
 OWN = {"--help", "--install-completion", "--show-completion"}
 
@@ -25,20 +24,17 @@ def options_of(command):
     }
 
 
-def written():
-    """Give the text of all pages about verbs."""
-    return "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
-
-
 def section(verb):
     """Give the text about a verb."""
-    text = re.split(rf"^## .*`lanes {verb}`.*$", written(), maxsplit=1, flags=re.MULTILINE)[1]
+    text = re.split(
+        rf"^## .*`lanes {verb}`.*$", PAGE.read_text(encoding="utf-8"), maxsplit=1, flags=re.MULTILINE
+    )[1]
     return re.split(r"^##? ", text, maxsplit=1, flags=re.MULTILINE)[0]
 
 
 def sections():
     """Give the verbs that the pages have more to say about than `--help` does."""
-    headings = re.findall(r"^## (`lanes .+)$", written(), re.MULTILINE)
+    headings = re.findall(r"^## (`lanes .+)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     return [verb for heading in headings for verb in re.findall(r"`lanes ([a-z-]+)`", heading)]
 
 
@@ -82,20 +78,6 @@ def test_every_code_of_a_status_is_documented():
     assert statuses | {"started"} <= set(codes(section("trace")))
     assert len(reasons) == 4
     assert reasons <= set(codes(section("dead-letters")))
-
-
-def test_the_options_before_the_verb_are_all_there_with_their_variables():
-    """Each variable beside its option."""
-    documented = {
-        codes(row[0])[0]: codes(row[1])[:1] for row in rows(PAGE, "## Where and how") if "--" in row[0]
-    }
-    expected = {
-        parameter.opts[0]: [parameter.envvar] if parameter.envvar else []
-        for parameter in ROOT_COMMAND.params
-        if parameter.opts[0] not in OWN
-    }
-
-    assert documented == expected
 
 
 @pytest.mark.parametrize("verb", sections())
