@@ -9,9 +9,12 @@ import textwrap
 import tomllib
 
 from lanes import LanesConfig, installing
-from tests.docs.pages import FENCE, LINK, ROOT, anchors, blocks, links, name_of, pages, spans
+from tests.docs.pages import FENCE, LINK, ROOT, anchors, blocks, codes, links, name_of, pages, rows, spans
 
 EXAMPLES = [*(ROOT / "examples").rglob("*.py"), *(ROOT / "tests" / "docs").glob("test_*_example*.py")]
+CONSUMER = ROOT / "lanes" / "consumer"
+# The table of docs/architecture.md with the files that decide each promise.
+MAP = "## The consumer: one corridor, two engines"
 # The files that `lanes new shop` makes.
 TEMPLATE = [*(ROOT / "lanes" / "cli" / "template").rglob("*.py.template")]
 NEW_APP = ("function/handler.py", "send.py", "test_handler.py", "app.py")
@@ -143,3 +146,29 @@ def test_pages_install_from_the_place_that_has_the_library():
     for page in pages():
         for command in INSTALLED.findall(page.read_text(encoding="utf-8")):
             assert (f"'{installing.CHECKOUT}[" in command) != installing.RELEASED, (name_of(page), command)
+
+
+def places(cell):
+    """Give the files of a cell as paths, and its other names; a folder counts for the files after it."""
+    folder, files, names = CONSUMER, [], []
+    for code in codes(cell):
+        if code.endswith("/"):
+            folder = ROOT / code
+        elif code.endswith(".py"):
+            files.append(ROOT / code if "/" in code else folder / code)
+        else:
+            names.append(code.rpartition(".")[2])
+    return files, names
+
+
+def test_each_promise_is_decided_in_files_and_names_that_exist():
+    """A reader who starts from the map arrives, also after a file was moved."""
+    table = rows(ROOT / "docs" / "architecture.md", MAP)
+    found = [places(cell) for _, cell, _ in table]
+    files = {path for paths, _ in found for path in paths}
+
+    assert [path for path in files if not path.is_file()] == []
+    words = {word for path in files for word in re.findall(r"\w+", path.read_text(encoding="utf-8"))}
+    assert [name for _, names in found for name in names if name not in words] == []
+    patterns = [pattern for *_, cell in table for pattern in codes(cell)]
+    assert [one for one in patterns if not [*(ROOT / "tests" / "contract").glob(f"{one}.py")]] == []
