@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from benchmarks.figures import ENGINES, Row, most, run
 from lanes.bell import BODY
 from lanes.config import LanesConfig
-from simulator.bodies import data_of
+from simulator.history import data_of
 from simulator.simulated_lanes import Pattern, SimulatedLanes
 
 if TYPE_CHECKING:

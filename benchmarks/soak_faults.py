@@ -9,7 +9,7 @@ from lanes.config import LanesConfig
 from lanes.errors import AwsError
 from lanes.message_filter import MessageFilter
 from lanes.overrides import Action, Override
-from lanes.testing.overrides import MemoryOverrides
+from lanes.testing.table import MemoryOverrides
 from simulator.oracle import violations
 from simulator.simulated_lanes import SimulatedLanes
 

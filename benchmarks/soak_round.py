@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.hostile import hostile_body
 from benchmarks.soak_faults import Operator, land_late, standstills
 from lanes.config import LanesConfig
-from lanes.mapping.undocumented import ThrottleBackoff, Winner
-from lanes.testing.fifo.settings import GroupOrder
-from simulator.bodies import data_of
+from lanes.mapping.rules import ThrottleBackoff, Winner
+from lanes.testing.fifo.message import GroupOrder
+from simulator.history import data_of
 from simulator.oracle import FAILURES, violations
 from simulator.parameters import Faults, Unknowns
 from simulator.simulated_lanes import SimulatedLanes
@@ -342,7 +342,7 @@ def _repeat(lanes: SimulatedLanes, lane: str, place: int, body: str) -> None:
     if lanes.history.times_begun(place):
         lanes.queues.live[lane].send(body, group=f"again{place}", deduplication_id=f"again-{place}")
         lanes.mappings[lane].notice()
-        lanes.bell.ring_for(lane)
+        lanes.senders.ring_for(lane)
 
 
 def _done_twice(lanes: SimulatedLanes) -> Iterator[str]:

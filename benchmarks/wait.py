@@ -25,8 +25,8 @@ from lanes.metrics import percentile
 from simulator.ideal import IdealLanes
 from simulator.outcome import queue_requests, use_of
 from simulator.parameters import Unknowns, all_variants
-from simulator.plots import draw_spans, write
-from simulator.prices import read_prices
+from simulator.comparison import draw_spans, write
+from simulator.outcome import read_prices
 from simulator.simulated_lanes import Pattern, SimulatedLanes
 
 if TYPE_CHECKING:

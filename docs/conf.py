@@ -102,7 +102,7 @@ PUBLIC = {
         "lanes.outbox.sql.store",
         "lanes.outbox.dynamodb.transaction",
     ),
-    "reference/python-testing": ("lanes.testing", "lanes.testing.entries", "lanes.testing.on_moto"),
+    "reference/python-testing": ("lanes.testing", "lanes.testing.assertions", "lanes.testing.on_moto"),
     "reference/cdk-constructs": ("cdk",),
 }
 """Pages that describe the public names of modules."""
@@ -110,7 +110,7 @@ PUBLIC = {
 NAMES = {
     "lanes.outbox.sql.store": ("SqlOutboxStore",),
     "lanes.outbox.dynamodb.transaction": ("OutboxTransaction",),
-    "lanes.testing.entries": ("Sent", "Handled", "Failed", "DeadLettered"),
+    "lanes.testing.assertions": ("Sent", "Handled", "Failed", "DeadLettered"),
     "lanes.testing.on_moto": ("MotoLanes",),
 }
 """Public names of modules without `__all__`."""

@@ -17,8 +17,8 @@ from typing import Protocol
 from lanes.mapping.answer import BatchOutcome, Verdict, failed, is_dropped, judge
 from lanes.mapping.event import Payload, payloads
 from lanes.mapping.rules import Batch, MappingRules, handled
-from lanes.mapping.settings import MappingSettings
-from lanes.mapping.undocumented import Scaling, ThrottleBackoff, Winner
+from lanes.mapping.rules import MappingSettings
+from lanes.mapping.rules import Scaling, ThrottleBackoff, Winner
 
 from .environment import Invocation
 from .model.queue_mapping import PolledMessage, QueueMapping

@@ -12,7 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self
 
-from lanes.mapping.undocumented import ThrottleBackoff, start_order
+from lanes.mapping.rules import ThrottleBackoff, start_order
 
 from .account import MAPPING_KEY, USER_KEY, connection_variables
 from .deploy import CdkApp, bootstrap, deploy

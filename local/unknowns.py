@@ -5,7 +5,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self
 
-from lanes.testing.fifo.settings import GroupOrder
+from lanes.testing.fifo.message import GroupOrder
 
 if TYPE_CHECKING or __package__ == "local":
     from simulator.parameters import Unknowns, all_variants

@@ -1,4 +1,4 @@
-"""The queues and the table as the function sees them: counts may be old or wrong, and capacity units are counted."""
+"""The queues as the function sees them: counts may be old or wrong, and polls may miss messages."""
 
 from __future__ import annotations
 
@@ -8,18 +8,14 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from lanes.depth import LaneDepth
-from lanes.testing.fifo.settings import LOOK_AHEAD, GroupOrder
-from lanes.testing.memory import MemoryLedger, MemoryQueues
+from lanes.testing.fifo.message import LOOK_AHEAD, GroupOrder
+from lanes.testing.queues import MemoryQueues
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
     from random import Random
 
-    from lanes.bell import Ring
     from lanes.config import LanesConfig
-    from lanes.consumer.ledger import Entry
     from lanes.consumer.records import RawRecord
-    from lanes.consumer.settlement import VisibilityChange
     from lanes.testing.calls import Calls
 
     from .parameters import Unknowns
@@ -35,10 +31,6 @@ class ApproximateQueues(MemoryQueues):
 
     AWS: the counts "may not achieve consistency until at least 1 minute" (API_GetQueueAttributes). It is not
     documented whether they include messages of a group in flight.
-
-    Attributes:
-        on_visible: called with a lane's name when the function may have made a message of it visible.
-
     """
 
     def __init__(
@@ -63,7 +55,6 @@ class ApproximateQueues(MemoryQueues):
         self._scheduler = scheduler
         self._unknowns = unknowns
         self._chance = chance
-        self.on_visible: Callable[[str], None] = lambda _lane: None
         self._past: dict[str, deque[tuple[float, LaneDepth]]] = {lane.name: deque() for lane in config.lanes}
         if unknowns.stale:
             self._sample()
@@ -89,28 +80,6 @@ class ApproximateQueues(MemoryQueues):
                 received = self.taken(lane, maximum=maximum, visibility=visibility)
         return received
 
-    def delete(self, lane: str, records: Sequence[RawRecord]) -> list[str]:
-        """Delete records; return the ids of those that could not be deleted."""
-        refused = super().delete(lane, records)
-        self.on_visible(lane)
-        return refused
-
-    def change_visibility(self, lane: str, changes: Sequence[VisibilityChange]) -> list[str]:
-        """Change the visibility of records; return the ids of those that could not be changed."""
-        refused = super().change_visibility(lane, changes)
-        self.on_visible(lane)
-        return refused
-
-    def forward(self, lane: str, record: RawRecord, *, body: str, deduplication_id: str) -> None:
-        """Send a record's body to a lane."""
-        super().forward(lane, record, body=body, deduplication_id=deduplication_id)
-        self.on_visible(lane)
-
-    def ring(self, lane: str, rings: Sequence[Ring]) -> None:
-        """Send rings to a lane's own queue."""
-        super().ring(lane, rings)
-        self.on_visible(lane)
-
     def _exact(self, lane: str) -> LaneDepth:
         queue = self.live[lane]
         counts = queue.counts()
@@ -135,43 +104,3 @@ class ApproximateQueues(MemoryQueues):
 
     def _wrong(self, count: int) -> int:
         return max(0, round(count * (1 + self._unknowns.noise * self._chance.uniform(-1, 1))))
-
-
-class CountedLedger(MemoryLedger):
-    """
-    The table, with its capacity units.
-
-    AWS: a write of up to 1 KB is one unit, two in a transaction, and one more for an index that changes with it; a
-    consistent read of up to 4 KB is one (DynamoDB developer guide, "On-demand capacity mode").
-    """
-
-    def __init__(self, calls: Calls) -> None:
-        super().__init__(calls)
-        self.writes = 0
-        self.reads = 0.0
-
-    def read(self, lane: str, message_ids: Sequence[str]) -> Mapping[str, Entry]:
-        """Return the entries found."""
-        self.reads += len(message_ids)
-        return super().read(lane, message_ids)
-
-    def note(self, entries: Sequence[Entry]) -> None:
-        """Put the entries."""
-        self.writes += sum(1 if entry.park is None else 2 for entry in entries)
-        super().note(entries)
-
-    def amend(self, entries: Sequence[Entry]) -> None:
-        """Put the entries of which no later receive was noted."""
-        self.writes += len(entries)
-        super().amend(entries)
-
-    def unpark(self, entries: Sequence[Entry]) -> bool:
-        """Unpark all or none."""
-        self.writes += 3 * len(entries)
-        return super().unpark(entries)
-
-    def parked(self, lane: str, *, after: float, limit: int | None = None) -> Sequence[Entry]:
-        """Return the parked entries, the first to return first."""
-        found = super().parked(lane, after=after, limit=limit)
-        self.reads += max(1.0, len(found) / 4) / 2
-        return found

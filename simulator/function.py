@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from greenlet import getcurrent
 
-from lanes.mapping.answer import BatchOutcome, failed, read_answer
-from lanes.testing.bell import BELL
+from lanes.mapping.answer import BatchOutcome, failed
 from lanes.testing.calls import ProcessKilled
-from lanes.testing.event import InvocationContext, sqs_event
+from lanes.testing.function import InvocationContext, verdict_of
+from lanes.testing.queues import BELL
 
 PER_SLOT = 10
 """
@@ -176,11 +176,11 @@ class SimulatedFunction:
         context = InvocationContext(
             scheduler.clock, seconds=self._timeout, request=f"request-{self.times.invocations}"
         )
-        response = environment.handle(sqs_event(lane.name, messages), context)
+        verdict = verdict_of(environment.handle, lane.name, messages, context)
         if doom.before_answer:
             scheduler.die()
         scheduler.sleep(self._unknowns.invoke)
-        return read_answer(response, message_ids=[message.message_id for message in messages])
+        return verdict
 
     def _offer_slot(self) -> None:
         """Retry the queued batches as soon as one may start, in order; those that already run are skipped."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 from typing import TYPE_CHECKING
 
-from lanes.mapping.rules import MappingRules, handled
-from lanes.mapping.settings import MappingSettings
-from lanes.testing.fifo.errors import FifoQueueError
+from lanes.mapping.rules import handled
+from lanes.testing.mapping import deleted, rules_of
 
 from .parameters import Faults
 
@@ -61,17 +59,8 @@ class SimulatedMapping:
         self._idle = 0
         self._alarm_at = float("inf")
         self._ramping = False
-        self._rules: MappingRules[ReceivedMessage] = MappingRules(
-            MappingSettings(
-                batch_size=lane.batch_size,
-                maximum_concurrency=lane.maximum_concurrency,
-                reports_failures=True,
-                enabled=enabled,
-            ),
-            visibility_timeout=lane.visibility_timeout,
-            random=chance,
-            backoff=unknowns.backoff,
-            scaling=unknowns.scaling,
+        self._rules = rules_of(
+            lane, random=chance, enabled=enabled, backoff=unknowns.backoff, scaling=unknowns.scaling
         )
         self.throttles = 0
         self.receives = 0
@@ -206,8 +195,5 @@ class SimulatedMapping:
         if faults.undeleted and self._chance.random() < faults.undeleted:
             return
         self.deletes += 1
-        for message in done:
-            # A receipt that is old by now belongs to a record that was received again.
-            with contextlib.suppress(FifoQueueError):
-                self._queue.delete(message.receipt_handle)
+        deleted(self._queue, done)
         self.notice()

@@ -152,7 +152,7 @@ def queue_requests(lanes: SimulatedLanes) -> Counter[str]:
     requests = Counter(
         {name: count for name, count in lanes.calls.counts.items() if name not in _TABLE_CALLS}
     )
-    requests += lanes.bell.of_senders.counts
+    requests += lanes.senders.calls.counts
     for mapping in (*lanes.mappings.values(), lanes.bell_mapping):
         requests["ReceiveMessage"] += mapping.receives
         requests["DeleteMessageBatch"] += mapping.deletes

@@ -6,8 +6,8 @@ import dataclasses
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from lanes.mapping.undocumented import Scaling, ThrottleBackoff, Winner
-from lanes.testing.fifo.settings import GroupOrder
+from lanes.mapping.rules import Scaling, ThrottleBackoff, Winner
+from lanes.testing.fifo.message import GroupOrder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,7 +36,7 @@ class Unknowns:
         noise: largest relative error of such a count, up or down.
         blocked_counted: whether messages behind a group in flight count as visible.
         cold_start: seconds until a new environment runs its first batch.
-        group_order: order in which groups are received; see `lanes.testing.fifo.settings.GroupOrder`.
+        group_order: order in which groups are received; see `lanes.testing.fifo.message.GroupOrder`.
         receive: seconds of a receive of the function; None for `call`.
         missed_polls: share of short polls that miss the messages of a queue. AWS: a short poll asks a subset of the
             servers (Amazon SQS short and long polling).

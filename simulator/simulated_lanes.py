@@ -11,20 +11,18 @@ from typing import TYPE_CHECKING, Any
 from lanes.bell import maximum_concurrency
 from lanes.config import EngineName, LanesConfig
 from lanes.consumer import Consumer
-from lanes.consumer.runtime import Runtime
 from lanes.consumer.signals import Yielded
 from lanes.errors import Unavailable
 from lanes.metrics import Metric
+from lanes.testing.assertions import Silence
 from lanes.testing.calls import Calls
-from lanes.testing.fifo.settings import LOOK_AHEAD
-from lanes.testing.memory import MemorySlots
-from lanes.testing.silence import Silence
-from lanes.testing.stack import deployment_in_memory
+from lanes.testing.fifo.message import LOOK_AHEAD
+from lanes.testing.world import MemoryStack, deployment_in_memory
 
 from .bell import SimulatedBell
 from .beside import SimulatedBeside
 from .bodies import KIND, Bodies, data_of
-from .counts import ApproximateQueues, CountedLedger
+from .counts import ApproximateQueues
 from .fault_injection import FaultInjector
 from .function import SimulatedFunction
 from .history import Handled, HandledLog, History
@@ -39,9 +37,8 @@ if TYPE_CHECKING:
 
     from lanes.config import Lane
     from lanes.message import Message
-    from lanes.overrides import Overrides
-    from lanes.testing.event import InvocationContext
     from lanes.testing.fifo.queue import FifoQueue
+    from lanes.testing.function import InvocationContext
 
 
 REFUSAL = 0.02
@@ -91,7 +88,7 @@ class EnvironmentTelemetry(Silence):
         self._tally.add(self._lane, str(metric), int(value))
 
 
-class SimulatedLanes:
+class SimulatedLanes(MemoryStack):
     """
     Lanes under load in virtual time.
 
@@ -141,20 +138,19 @@ class SimulatedLanes:
         elif pattern is not Pattern.PULL:
             consumer = dataclasses.replace(config.consumer, engine=EngineName.MAPPINGS)
             config = dataclasses.replace(config, consumer=consumer)
-        self.config = config
         self.pattern = pattern
         self.unknowns = unknowns or Unknowns()
         self.faults = faults or Faults()
         self.scheduler = Scheduler()
         self.chance = Random(seed)  # noqa: S311 - a simulation
-        self.calls = Calls()
+        calls = Calls()
         self._injector = FaultInjector(
             self.faults,
             self.unknowns,
             scheduler=self.scheduler,
             chance=Random(f"faults {seed}"),  # noqa: S311
         )
-        self._injector.attach(self.calls)
+        self._injector.attach(calls)
         self.meter = Meter(
             self.scheduler.clock,
             lanes=[lane.name for lane in config.lanes],
@@ -165,17 +161,16 @@ class SimulatedLanes:
             slots=config.consumer.reserved_concurrency,
             timeout=config.consumer.function_timeout.total_seconds(),
         )
-        self.queues = ApproximateQueues(
+        queues = ApproximateQueues(
             config,
             scheduler=self.scheduler,
-            calls=self.calls,
+            calls=calls,
             unknowns=self.unknowns,
             look_ahead=look_ahead,
             chance=Random(f"counts {seed}"),  # noqa: S311
         )
-        self.ledger = CountedLedger(self.calls)
-        self.slots = MemorySlots(self.calls)
-        self.overrides: Overrides | None = None
+        super().__init__(config, self.scheduler.clock, calls, queues, sleep=self.scheduler.sleep)
+        self.overrides = None
         self.tally = Tally()
         self.handled = HandledLog()
         self.history = History()
@@ -186,7 +181,7 @@ class SimulatedLanes:
         self._bodies = Bodies()
         self._numbers: Counter[tuple[str, str]] = Counter()
         self.function = self._function()
-        self.bell = SimulatedBell(self.scheduler, config)
+        self.senders = SimulatedBell(self, self.scheduler)
         self.mappings = {
             lane.name: self._mapping(
                 lane, self.queues.live[lane.name], enabled=self.pattern is not Pattern.PULL
@@ -194,11 +189,11 @@ class SimulatedLanes:
             for lane in config.lanes
         }
         self.bell_mapping = self._mapping(
-            self.bell.as_lane, self.bell.queue, enabled=self.pattern is Pattern.PULL
+            self.senders.as_lane, self.bell, enabled=self.pattern is Pattern.PULL
         )
-        self.bell.on_visible = self.bell_mapping.notice
+        self.on_rung = self.bell_mapping.notice
         self.queues.on_visible = lambda lane: self.mappings[lane].notice()
-        self.bell.deploy(config)
+        self.senders.deploy()
         if self.faults.redeploy_every:
             self._redeploy_later()
 
@@ -234,7 +229,7 @@ class SimulatedLanes:
         self.queues.live[lane].send(body, group=group, deduplication_id=str(place))
         self.mappings[lane].notice()
         if rings:
-            self.bell.ring_for(lane)
+            self.senders.ring_for(lane)
 
     def deploy(self, config: LanesConfig, *, within: float = 0.0) -> None:
         """
@@ -243,7 +238,7 @@ class SimulatedLanes:
         New invocations start in new environments, running ones go on until they end. New mappings deliver at once; old
         ones, and the senders' settings, stay `within` some seconds: the time of a deploy.
         """
-        self.config = config
+        self.config, self.deployment = config, deployment_in_memory(config)
         self.pattern = Pattern.PULL if config.consumer.engine is EngineName.PULL else Pattern.LANES
         self.function.redeploy(slots=config.consumer.reserved_concurrency)
         self.slot_watch.deployed(config.consumer.reserved_concurrency)
@@ -272,7 +267,7 @@ class SimulatedLanes:
     def _end_deploy(self, config: LanesConfig) -> None:
         if config is self.config:
             self._enable(config, is_new=False)
-            self.bell.deploy(config)
+            self.senders.deploy()
 
     def _enable(self, config: LanesConfig, *, is_new: bool) -> None:
         """Enable the mappings of the engine, or disable the others."""
@@ -318,21 +313,12 @@ class SimulatedLanes:
         )
 
     def _consumer(self) -> Consumer:
-        alone = self.config.consumer.reserved_concurrency == 1
         consumer = Consumer(
-            Runtime(
-                deployment=deployment_in_memory(self.config),
-                queues=self.queues,
-                ledger=self.ledger,
-                presence=None if alone else self.slots,
-                telemetry=EnvironmentTelemetry(self.tally),
-                overrides=self.overrides,
-                bell=self.bell.of_environment(self.config, self.calls),
+            self.runtime(
+                EnvironmentTelemetry(self.tally),
+                Random(self.chance.getrandbits(64)),  # noqa: S311
                 beside=SimulatedBeside(self.scheduler),
-                sleep=self.scheduler.sleep,
                 clock=self._injector.clock(),
-                monotonic=self.scheduler.clock,
-                random=Random(self.chance.getrandbits(64)),  # noqa: S311
             )
         )
 

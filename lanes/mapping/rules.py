@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from lanes.mapping.undocumented import Scaling, ThrottleBackoff
+from lanes.mapping.rules import Scaling, ThrottleBackoff
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from random import Random
 
     from lanes.mapping.answer import Verdict
-    from lanes.mapping.settings import MappingSettings
+    from lanes.mapping.rules import MappingSettings
 
 
 class MappedMessage(Protocol):

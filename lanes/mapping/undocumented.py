@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from lanes.mapping.settings import MappingSettings
+    from lanes.mapping.rules import MappingSettings
 
 # 2**20 initial waits exceed every cap; a larger power could overflow a timedelta.
 _MAX_DOUBLINGS = 20

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from lanes.testing.calls import ProcessKilled as ProcessKilled
     from lanes.testing.clock import FakeClock as FakeClock
     from lanes.testing.in_memory import InMemoryLanes as InMemoryLanes
-    from lanes.testing.runs import NeverIdleError as NeverIdleError
+    from lanes.testing.mapping import NeverIdleError as NeverIdleError
 
 HOMES = {
     "FakeClock": "lanes.testing.clock",
     "InMemoryLanes": "lanes.testing.in_memory",
-    "NeverIdleError": "lanes.testing.runs",
+    "NeverIdleError": "lanes.testing.mapping",
     "ProcessKilled": "lanes.testing.calls",
 }
 

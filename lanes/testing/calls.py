@@ -1,13 +1,18 @@
-"""The calls to AWS of a process in memory, which a test or a run counts, slows down and breaks."""
+"""The calls to AWS of a process in memory, which a test counts, slows down and breaks, and calls beside handlers."""
 
 from __future__ import annotations
 
 from collections import Counter
+from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, TypeVar
+
+from lanes.consumer.engines import Pending
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
+
+T = TypeVar("T")
 
 
 class ProcessKilled(KeyboardInterrupt):
@@ -58,3 +63,40 @@ class Calls:
             return
         self.killed = self.killed or isinstance(error, ProcessKilled)
         raise error
+
+
+class InLine:
+    """Makes the calls beside the handler one after the other: at once, or when their results are asked for."""
+
+    def start(self, call: Callable[[], T], *, after: float = 0.0) -> Pending[T]:
+        """Make a call now; one that is meant for later, when its result is asked for."""
+        made = _Made(call)
+        if not after:
+            made.make()
+        return made
+
+    def wait(self, calls: Sequence[Pending[object]]) -> None:
+        """Do nothing: the calls have ended."""
+
+
+class _Made(Pending[T]):
+    def __init__(self, call: Callable[[], T]) -> None:
+        self._call = call
+        self._made: Future[T] = Future()
+
+    def make(self) -> None:
+        try:
+            self._made.set_result(self._call())
+        except Exception as error:  # noqa: BLE001 - it belongs to the one who asks for the result
+            self._made.set_exception(error)
+
+    def done(self) -> bool:
+        return self._made.done()
+
+    def cancel(self) -> bool:
+        return self._made.cancel()
+
+    def result(self) -> T:
+        if not self._made.done():
+            self.make()
+        return self._made.result()

@@ -14,20 +14,14 @@ from lanes.consumer import Consumer
 from lanes.outbox.entry import Positions
 from lanes.producer import Pacing, Producer
 from lanes.producer.outgoing import SendEntry
-from lanes.testing import matching
+from lanes.testing.assertions import ANYTHING, Criteria, Journal, describe, first, none
 from lanes.testing.calls import Calls
 from lanes.testing.clock import FakeClock
-from lanes.testing.entry_point import Environment
-from lanes.testing.invocations import Invocations
-from lanes.testing.journal import Journal
-from lanes.testing.mappings import Mappings, Rings
-from lanes.testing.matching import ANYTHING, Criteria
-from lanes.testing.memory import MemoryQueues
-from lanes.testing.pulled import PulledQueues
-from lanes.testing.relays import Relays
-from lanes.testing.runs import Runs
-from lanes.testing.sender import MemoryLater, MemorySender
-from lanes.testing.stack import LAST_RESORT, MemoryStack
+from lanes.testing.function import Environment, Invocations
+from lanes.testing.mapping import Mappings, Rings, Runs
+from lanes.testing.queues import JournaledQueues
+from lanes.testing.sender import MemoryLater, MemorySender, Relays
+from lanes.testing.world import LAST_RESORT, MemoryStack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -36,8 +30,8 @@ if TYPE_CHECKING:
     from lanes.outbox.sql.outbox import SqlOutbox
     from lanes.outbox.store import RelayStore
     from lanes.priority import PriorityRules
-    from lanes.testing.entries import JournalEntry
-    from lanes.testing.entry_point import EntryPoint
+    from lanes.testing.assertions import JournalEntry
+    from lanes.testing.function import EntryPoint
 
 _WAITING = "still waiting, until run_until_idle() or run_for(...) lets the lanes work"
 
@@ -103,10 +97,10 @@ class InMemoryLanes:
         self._random = Random(seed)  # noqa: S311 - the jitter of tests
         self._raw_numbers = itertools.count(1)
         calls = Calls()
-        self._stack = MemoryStack(self.config, self.clock, calls, self._new_queues(calls))
+        queues = JournaledQueues(self.config, self.clock, calls, native=LAST_RESORT, journal=self.journal)
+        self._stack = MemoryStack(self.config, self.clock, calls, queues, sleep=self.clock.advance)
         self.deployment = self._stack.deployment
-        queues = self._stack.queues.live
-        self._sender = MemorySender(self.deployment, queues, self.journal, self._stack.new_bell())
+        self._sender = MemorySender(self.deployment, queues.live, self.journal, self._stack.new_bell())
         self._later = MemoryLater(self._sender, self.clock)
         self.producer = self.new_producer()
         self._relays = Relays(
@@ -299,7 +293,7 @@ class InMemoryLanes:
         __tracebackhide__ = True
         exact = {"kind": kind, "lane": self._known(lane), "group": group, "priority": priority, "id": id}
         criteria = Criteria(exact=exact, data=data, fields=fields)
-        return matching.first("sent", self.journal.sent, criteria).message
+        return first("sent", self.journal.sent, criteria).message
 
     def assert_not_sent(
         self, kind: str | None = None, *, lane: str | None = None, data: Any = ANYTHING, **fields: Any
@@ -314,7 +308,7 @@ class InMemoryLanes:
         """
         __tracebackhide__ = True
         criteria = Criteria(exact={"kind": kind, "lane": self._known(lane)}, data=data, fields=fields)
-        matching.none("sent", self.journal.sent, criteria)
+        none("sent", self.journal.sent, criteria)
 
     def assert_handled(
         self,
@@ -348,7 +342,7 @@ class InMemoryLanes:
             "dead-lettered": self.journal.dead_lettered,
             _WAITING: [*self.journal.waiting.values()],
         }
-        return matching.first("handled", self.journal.handled, criteria, instead=instead).message
+        return first("handled", self.journal.handled, criteria, instead=instead).message
 
     def assert_dead_lettered(
         self,
@@ -381,7 +375,7 @@ class InMemoryLanes:
             "handled": self.journal.handled,
             _WAITING: [*self.journal.waiting.values()],
         }
-        return matching.first("dead-lettered", self.journal.dead_lettered, criteria, instead=instead).message
+        return first("dead-lettered", self.journal.dead_lettered, criteria, instead=instead).message
 
     def assert_nothing_waiting(self) -> None:
         """
@@ -393,7 +387,7 @@ class InMemoryLanes:
         """
         __tracebackhide__ = True
         waiting = [
-            f"{matching.describe(sent)}: {self._stack.ledger.whereabouts(sent.lane, message_id, now=self.clock.now)}"
+            f"{describe(sent)}: {self._stack.ledger.whereabouts(sent.lane, message_id, now=self.clock.now)}"
             for message_id, sent in self.journal.waiting.items()
         ]
         if waiting := [*waiting, *self._relays.unfinished()]:
@@ -401,11 +395,6 @@ class InMemoryLanes:
 
     def _known(self, lane: str | None) -> str | None:
         return lane if lane is None else self.config.lane(lane).name
-
-    def _new_queues(self, calls: Calls) -> MemoryQueues:
-        if self.config.receives:
-            return PulledQueues(self.config, self.clock, calls, native=LAST_RESORT, journal=self.journal)
-        return MemoryQueues(self.config, self.clock, calls, native=LAST_RESORT)
 
     def _new_source(self, calls: Calls) -> Mappings | Rings:
         queues = self._stack.queues.live

@@ -17,10 +17,10 @@ from lanes.errors import ConfigurationError
 from lanes.mapping.event import polled_record
 from lanes.outbox.dynamodb.table import create_table
 from lanes.producer import Producer
-from lanes.testing.bell import BELL
-from lanes.testing.entries import message_of
-from lanes.testing.entry_point import Environment
-from lanes.testing.stack import LAST_RESORT
+from lanes.testing.assertions import message_of
+from lanes.testing.function import Environment
+from lanes.testing.queues import BELL
+from lanes.testing.world import LAST_RESORT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lanes.consumer import Consumer
     from lanes.consumer.records import PartialBatchResponse
     from lanes.message import Message
-    from lanes.testing.entry_point import EntryPoint
+    from lanes.testing.function import EntryPoint
 
 STACK, REGION = "PriorityLanes", "eu-central-1"
 LEDGER, OUTBOX = "lanes-ledger", "lanes-outbox"

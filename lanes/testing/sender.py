@@ -1,4 +1,4 @@
-"""The producer's interfaces in memory: to queues, and to EventBridge Scheduler for messages with `not_before`."""
+"""The senders in memory: producers, EventBridge Scheduler for messages with `not_before`, and outbox relays."""
 
 from __future__ import annotations
 
@@ -7,17 +7,23 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from lanes.message import CLAIMED_AT, RUN, Message
+from lanes.outbox.entry import EntryState
+from lanes.outbox.relay import Relay
 from lanes.producer.outgoing import Accepted, Refused, SendEntry
 from lanes.schedule_times import at_time
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from lanes.config import LanesConfig
     from lanes.config.deployment import Deployment
-    from lanes.testing.bell import MemoryBell
+    from lanes.depth import LaneDepth
+    from lanes.outbox.store import RelayStore
+    from lanes.producer import Producer
+    from lanes.testing.assertions import Journal
     from lanes.testing.clock import FakeClock
     from lanes.testing.fifo.queue import FifoQueue
-    from lanes.testing.journal import Journal
+    from lanes.testing.queues import MemoryBell
 
 
 class MemorySender:
@@ -127,3 +133,53 @@ class MemoryLater:
         """Return the messages that are not due yet, the next one first."""
         kept = sorted(self._kept.values(), key=lambda one: one.due)
         return [Message.from_body(one.entry.body, group=one.entry.message_group_id) for one in kept]
+
+
+UNFINISHED = (EntryState.PENDING, EntryState.PROCESSING, EntryState.FAILED)
+
+
+class Relays:
+    """Publishes the due entries of every store whenever the lanes run."""
+
+    def __init__(
+        self,
+        *,
+        producer: Producer,
+        config: LanesConfig,
+        clock: FakeClock,
+        depth_of: Callable[[str], LaneDepth],
+    ) -> None:
+        self._producer = producer
+        self._config = config
+        self._clock = clock
+        self._depth_of = depth_of
+        self._relays: list[Relay] = []
+
+    def add(self, store: RelayStore) -> None:
+        """Publish from this store too."""
+        self._relays.append(
+            Relay(
+                store=store,
+                producer=self._producer,
+                config=self._config,
+                depth_of=self._depth_of,
+                # A chance in the middle leaves the delays of retries as they are configured.
+                clock=self._clock,
+                pause=lambda _: None,
+                chance=lambda: 0.5,
+            )
+        )
+
+    def run(self) -> bool:
+        """Publish all due entries; return whether there were any."""
+        rounds = [relay.run_until(self._clock.now) for relay in self._relays]
+        return any(one.published or one.failed for one in rounds)
+
+    def unfinished(self) -> list[str]:
+        """Describe the entries that are not published yet, a line for each state of each store."""
+        return [
+            f"entries of an outbox that are {state}: {count}"
+            for relay in self._relays
+            for state, count in relay.store.status().counts.items()
+            if state in UNFINISHED and count
+        ]

@@ -13,7 +13,7 @@ import moto.awslambda.models as functions
 from moto.awslambda.exceptions import LambdaClientError
 from moto.sqs.models import sqs_backends
 
-from lanes.mapping.settings import MAX_BATCH
+from lanes.mapping.rules import MAX_BATCH
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

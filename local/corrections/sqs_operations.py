@@ -24,16 +24,16 @@ from moto.sqs.exceptions import (
 )
 from moto.sqs.models import DEFAULT_SENDER_ID, Message, Queue
 
-from lanes.testing.event import system_attributes
-from lanes.testing.fifo.errors import (
+from lanes.testing.fifo.message import (
     AttemptOverError,
     FifoQueueError,
     MessageGoneError,
     MessageNotInFlightError,
     ReceiptHandleExpiredError,
     ReceiptHandleUnknownError,
+    ReceivedMessage,
 )
-from lanes.testing.fifo.message import ReceivedMessage
+from lanes.testing.function import system_attributes
 
 from .sqs_checks import Entry, check_entry, check_identity, size_of
 from .sqs_queue import LocalQueue, Payload

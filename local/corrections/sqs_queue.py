@@ -16,9 +16,8 @@ from typing import Any
 
 from moto.sqs.models import Queue, sqs_backends
 
-from lanes.testing.fifo.message import QueueCounts, ReceivedMessage, SentMessage
+from lanes.testing.fifo.message import FifoSettings, GroupOrder, QueueCounts, ReceivedMessage, SentMessage
 from lanes.testing.fifo.queue import FifoQueue
-from lanes.testing.fifo.settings import FifoSettings, GroupOrder
 
 from ..unknowns import QueueUnknowns
 

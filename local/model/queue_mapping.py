@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from lanes.mapping.event import polled_record
-from lanes.mapping.settings import MappingSettings
+from lanes.mapping.rules import MappingSettings
 
 # AWS: arn:partition:lambda:region:account:function:name, and :qualifier (Lambda API reference, FunctionArn).
 _PARTS = 7

@@ -5,7 +5,7 @@ import pytest
 from moto import mock_aws
 
 from lanes.testing.clock import FakeClock
-from lanes.testing.fifo.settings import GroupOrder
+from lanes.testing.fifo.message import GroupOrder
 from local.corrections import sqs as corrections
 from tests.conformance.subjects import BotoSubject, ModelSubject
 

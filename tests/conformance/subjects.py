@@ -7,10 +7,12 @@ from datetime import timedelta
 from botocore.exceptions import ClientError
 
 from lanes.testing.clock import FakeClock
-from lanes.testing.fifo.errors import (
+from lanes.testing.fifo.message import (
     AttemptOverError,
     DeduplicationIdMissingError,
     FifoQueueError,
+    FifoSettings,
+    GroupOrder,
     MessageGoneError,
     MessageNotInFlightError,
     ReceiptHandleExpiredError,
@@ -18,7 +20,6 @@ from lanes.testing.fifo.errors import (
     VisibilityTimeoutError,
 )
 from lanes.testing.fifo.queue import FifoQueue
-from lanes.testing.fifo.settings import FifoSettings, GroupOrder
 
 CODES = {
     AttemptOverError: "InvalidParameterValue",

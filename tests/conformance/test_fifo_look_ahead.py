@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from lanes.testing.clock import FakeClock
+from lanes.testing.fifo.message import FifoSettings
 from lanes.testing.fifo.queue import FifoQueue
-from lanes.testing.fifo.settings import FifoSettings
 
 
 def queue_of(clock, **settings):

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from lanes.testing.clock import FakeClock
-from lanes.testing.fifo.errors import FifoQueueError
+from lanes.testing.fifo.message import FifoQueueError, FifoSettings, GroupOrder
 from lanes.testing.fifo.queue import FifoQueue
-from lanes.testing.fifo.settings import FifoSettings, GroupOrder
 
 RETENTION_SECONDS = 500
 GROUPS = st.sampled_from("ABCD")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lanes.testing.fifo.settings import GroupOrder
+from lanes.testing.fifo.message import GroupOrder
 from local.corrections.sqs_queue import set_unknowns
 from local.unknowns import QueueUnknowns
 

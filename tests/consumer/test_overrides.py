@@ -9,7 +9,7 @@ from lanes.consumer.records import RawRecord
 from lanes.events import Event
 from lanes.message import LARGEST_BODY_BYTES, Message, size_bytes
 from lanes.overrides import KNOWN_AFTER, OVERRIDES_AGE, Action
-from lanes.testing.event import event_entry
+from lanes.testing.function import event_entry
 from tests.support.memory import aws_error
 from tests.support.overriding import Overridden
 

@@ -8,9 +8,9 @@ from lanes.config.deployment import Deployment
 from lanes.consumer import Consumer
 from lanes.consumer.runtime import Runtime
 from lanes.consumer.telemetry import REPORTS_EVERY
-from lanes.testing.event import InvocationContext, sqs_event
+from lanes.testing.calls import InLine
 from lanes.testing.fifo.queue import FifoQueue
-from lanes.testing.pulled import InLine
+from lanes.testing.function import InvocationContext, sqs_event
 from tests.support.memory import Recorder, World
 
 

@@ -7,7 +7,7 @@ import pytest
 from lanes import Consumer, LanesConfig
 from lanes.bell import BODY, lane_rings
 from lanes.testing import InMemoryLanes
-from lanes.testing.overrides import MemoryPauses
+from lanes.testing.table import MemoryPauses
 from simulator.simulated_lanes import Pattern, SimulatedLanes
 from tests.support.memory import IN_PLACE, World
 from tests.support.scenario import Scenario

@@ -18,7 +18,7 @@ from lanes.consumer.signals import Yielded
 from lanes.errors import ConfigurationError
 from lanes.metrics import Metric
 from lanes.testing import InMemoryLanes, ProcessKilled
-from lanes.testing.overrides import MemoryPauses
+from lanes.testing.table import MemoryPauses
 from simulator.oracle import violations
 from simulator.simulated_lanes import Pattern, SimulatedLanes
 from tests.support.memory import IN_PLACE, World, consumer_of

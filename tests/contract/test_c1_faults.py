@@ -7,9 +7,8 @@ slots. It runs once to count its calls, then once for each call and each kind of
 
 import pytest
 
-from lanes.testing.calls import ProcessKilled
-from lanes.testing.overrides import OVERRIDES_READ
-from lanes.testing.pulled import InLine
+from lanes.testing.calls import InLine, ProcessKilled
+from lanes.testing.table import OVERRIDES_READ
 from tests.support.memory import Late, aws_error
 from tests.support.scenario import Scenario
 

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from lanes.errors import ConfigurationError
-from lanes.testing.event import sqs_event
+from lanes.testing.function import sqs_event
 from tests.support.memory import World, aws_error
 from tests.support.scenario import Scenario
 

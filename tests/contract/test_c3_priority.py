@@ -6,9 +6,9 @@ from random import Random
 import pytest
 
 from lanes.config import LanesConfig
-from lanes.mapping.undocumented import ThrottleBackoff
-from lanes.testing.overrides import OVERRIDES_READ
-from lanes.testing.pulled import InLine
+from lanes.mapping.rules import ThrottleBackoff
+from lanes.testing.calls import InLine
+from lanes.testing.table import OVERRIDES_READ
 from simulator.parameters import Unknowns
 from simulator.simulated_lanes import SimulatedLanes
 from tests.support.memory import Late, aws_error, consumer_of

@@ -15,7 +15,7 @@ import pytest
 from lanes.config import LanesConfig
 from lanes.consumer.interceptors.kind_rate import LATE, Times
 from lanes.testing.clock import FakeClock
-from simulator.bodies import KIND
+from simulator.history import KIND
 from simulator.oracle import violations
 from simulator.simulated_lanes import SimulatedLanes
 from tests.support.memory import consumer_of

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lanes.testing.overrides import OVERRIDES_READ
+from lanes.testing.table import OVERRIDES_READ
 from tests.support.memory import aws_error, consumer_of
 from tests.support.overriding import Overridden
 

@@ -8,7 +8,7 @@ import pytest
 from lanes.consumer.ledger import Ending
 from lanes.overrides import OVERRIDES_AGE
 from lanes.testing.clock import START
-from lanes.testing.overrides import OVERRIDES_READ
+from lanes.testing.table import OVERRIDES_READ
 from tests.support.memory import aws_error
 from tests.support.scenario import Scenario
 

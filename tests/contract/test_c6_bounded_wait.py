@@ -6,8 +6,8 @@ import pytest
 
 from lanes.config import LanesConfig
 from lanes.consumer.ledger import Park
-from lanes.mapping.undocumented import ThrottleBackoff
-from lanes.testing.fifo.settings import GroupOrder
+from lanes.mapping.rules import ThrottleBackoff
+from lanes.testing.fifo.message import GroupOrder
 from simulator.oracle import violations
 from simulator.parameters import Unknowns
 from simulator.simulated_lanes import Pattern, SimulatedLanes

@@ -7,7 +7,7 @@ import pytest
 
 from lanes.aws import entry_point, runtime
 from lanes.errors import ConfigurationError
-from lanes.testing.event import InvocationContext, sqs_event
+from lanes.testing.function import InvocationContext, sqs_event
 from tests.support.memory import World
 
 GOOD = """

@@ -14,7 +14,7 @@ from lanes.aws.table.ledger import KEPT_SECONDS, DynamoDBLedger
 from lanes.consumer.ledger import Effect, Ending, Entry, Park
 from lanes.errors import AwsError
 from lanes.testing.calls import Calls
-from lanes.testing.memory import MemoryLedger
+from lanes.testing.table import MemoryLedger
 from tests.support.table import TABLE, create_table
 
 NOW = 1_800_000_000.0

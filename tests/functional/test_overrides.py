@@ -11,7 +11,7 @@ from lanes.errors import AwsError
 from lanes.message_filter import MessageFilter
 from lanes.overrides import Action, Cancelled, GroupRedirect, Override
 from lanes.testing.calls import Calls
-from lanes.testing.overrides import MemoryOverrides
+from lanes.testing.table import MemoryOverrides
 from tests.support.operating import make_deployment
 from tests.support.table import TABLE, create_table
 

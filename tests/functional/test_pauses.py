@@ -7,7 +7,7 @@ from moto import mock_aws
 from lanes.aws.table.slots import DynamoDBPauses
 from lanes.errors import AwsError
 from lanes.testing.calls import Calls
-from lanes.testing.overrides import MemoryPauses
+from lanes.testing.table import MemoryPauses
 from tests.support.table import TABLE, create_table
 
 

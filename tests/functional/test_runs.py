@@ -12,7 +12,7 @@ from lanes.producer.seal import MemberSet, open_run, seal
 from lanes.runs import Counts, End, Ends, Head, chunks_for
 from lanes.testing.calls import Calls
 from lanes.testing.clock import FakeClock
-from lanes.testing.followed import MemoryRuns
+from lanes.testing.table import MemoryRuns
 from tests.support.table import TABLE, create_table
 
 HEAD = Head(name="r", chunks=3, on_complete="over", source="shop", priority=60)

@@ -10,7 +10,7 @@ from lanes.aws.table.slots import FORGOTTEN_AFTER, DynamoDBSlots
 from lanes.consumer.engines.presence import Presence
 from lanes.errors import AwsError
 from lanes.testing.calls import Calls
-from lanes.testing.memory import MemorySlots
+from lanes.testing.table import MemorySlots
 from tests.support.table import TABLE, create_table
 
 NOW = 1_800_000_000.0

@@ -10,7 +10,7 @@ from lanes import Consumer
 from lanes.aws.telemetry.powertools import MOST_VALUES, PowertoolsTelemetry
 from lanes.errors import AwsError
 from lanes.metrics import Metric
-from lanes.testing.overrides import PAUSES_READ, MemoryPauses
+from lanes.testing.table import PAUSES_READ, MemoryPauses
 from tests.support.memory import World, aws_error
 
 

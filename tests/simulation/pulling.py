@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from lanes.bell import COALESCING, MARGIN
 from lanes.config import LanesConfig
-from lanes.testing.calls import Calls
 from simulator.simulated_lanes import SimulatedLanes
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ def send_apart(lanes, lane, *, after, group, seconds=0.0, late=0.005, rings=True
 
     def send():
         lanes.send(lane, group=group, seconds=seconds, rings=False)
-        bell, at = lanes.bell.of_environment(lanes.config, Calls()), lanes.scheduler.now
+        bell, at = lanes.new_bell(), lanes.scheduler.now
         if rings:
             lanes.scheduler.after(late, lambda: bell.ring_for(lane, at=at))
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from simulator.prices import Item, read_prices
+from simulator.outcome import Item, read_prices
 
 
 def test_every_item_has_a_price_with_its_origin():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lanes.config import LanesConfig
-from lanes.mapping.undocumented import Winner
+from lanes.mapping.rules import Winner
 from simulator.history import History
 from simulator.oracle import violations
 from simulator.parameters import Faults, Unknowns, variants

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from simulator.plots import PlotError, draw_spans, write
+from simulator.comparison import PlotError, draw_spans, write
 
 ROOT = Path(__file__).parents[2]
 IMAGE = re.compile(r"!\[([^\]]*)\]\(([^)]*pictures/(?:simulate|benchmark)[^)]*)\)")

@@ -6,7 +6,7 @@ import pytest
 
 from lanes.bell import RETURN_EVERY
 from lanes.testing.fifo.message import MessageState
-from simulator.bodies import data_of
+from simulator.history import data_of
 from simulator.oracle import violations
 from tests.simulation.pulling import COLD_START_AND_CALLS, pulling
 from tests.support.scenario import Scenario

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from lanes.bell import COALESCING, MARGIN, RETURN_EVERY
-from lanes.mapping.undocumented import ThrottleBackoff
+from lanes.mapping.rules import ThrottleBackoff
 from lanes.testing.clock import START
 from simulator.parameters import Unknowns
 from tests.simulation.pulling import COLD_START_AND_CALLS, LONGEST_WAIT, needless_waits, pulling, send_apart
@@ -141,7 +141,7 @@ def test_a_flood_wakes_the_slots_also_where_counts_are_old():
     lanes = pulling(10, unknowns=Unknowns(stale=30.0))
     for number in range(2_000):
         lanes.scheduler.after(5.0, partial(lanes.send, "MAIN", group=f"g{number}", seconds=0.05, rings=False))
-    lanes.scheduler.after(5.0, partial(lanes.bell.ring_for, "MAIN"))
+    lanes.scheduler.after(5.0, partial(lanes.senders.ring_for, "MAIN"))
     lanes.run(seconds=25)
 
     assert lanes.done == 2_000
@@ -168,7 +168,7 @@ def test_one_ring_wakes_as_many_slots_as_a_flood_needs(work):
     lanes = pulling(slots)
     for number in range(500):
         lanes.scheduler.after(5.0, partial(lanes.send, "MAIN", group=f"g{number}", seconds=work, rings=False))
-    lanes.scheduler.after(5.0, partial(lanes.bell.ring_for, "MAIN"))
+    lanes.scheduler.after(5.0, partial(lanes.senders.ring_for, "MAIN"))
     lanes.run(seconds=5 + 500 / slots * work + 30)
 
     assert lanes.done == 500
@@ -184,7 +184,7 @@ def test_one_ring_is_enough_for_several_slots(slots):
         lanes.scheduler.after(
             5.0, lambda number=number: lanes.send("MAIN", group=f"g{number}", seconds=0.5, rings=False)
         )
-    lanes.scheduler.after(5.0, partial(lanes.bell.ring_for, "MAIN"))
+    lanes.scheduler.after(5.0, partial(lanes.senders.ring_for, "MAIN"))
     lanes.run(seconds=120)
 
     last = max(one.finished_at for one in lanes.handled) - START - 5.0
@@ -225,7 +225,7 @@ def test_messages_behind_a_late_deletion_follow_at_once(slots):
         lanes.scheduler.after(
             1.0 + number * 0.001, lambda: lanes.send("MAIN", group="one", seconds=0.05, rings=False)
         )
-    lanes.scheduler.after(1.0, partial(lanes.bell.ring_for, "MAIN"))
+    lanes.scheduler.after(1.0, partial(lanes.senders.ring_for, "MAIN"))
     lanes.run(seconds=60)
 
     assert lanes.done == 60
@@ -290,7 +290,7 @@ def test_the_ring_of_a_messages_second_is_heard_until_the_second_is_over():
     """One that is sent at the end of it, by a process that does not ring again."""
     for hundredth in range(0, 100, 5):
         lanes = pulling(1)
-        lanes.scheduler.after(5.0 + hundredth / 100, partial(lanes.bell.ring_for, "HIGH"))
+        lanes.scheduler.after(5.0 + hundredth / 100, partial(lanes.senders.ring_for, "HIGH"))
         send_apart(lanes, "HIGH", after=5.995, group="g", rings=False)
         lanes.run(seconds=15)
 

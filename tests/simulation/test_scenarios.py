@@ -11,12 +11,12 @@ from lanes.config import LanesConfig
 from lanes.errors import ConfigurationError
 from lanes.metrics import percentile
 from simulator.comparison import chart, compare, rows
-from simulator.load import play
+from simulator.comparison import play
 from simulator.oracle import violations
 from simulator.outcome import outcome_of
-from simulator.prices import read_prices
+from simulator.outcome import read_prices
 from simulator.scenario import arrivals_option, resolve
-from simulator.settings import Settings, combinations
+from simulator.scenario import Settings, combinations
 from simulator.simulated_lanes import Pattern, SimulatedLanes
 
 CONFIG = LanesConfig()

@@ -22,7 +22,7 @@ from hypothesis.stateful import (
 
 from lanes.consumer.attempts import EXHAUSTED
 from lanes.events import Event
-from lanes.testing.pulled import InLine
+from lanes.testing.calls import InLine
 from tests.support.memory import IN_PLACE, Late, aws_error
 from tests.support.overriding import Overridden
 from tests.support.scenario import FAILURES

@@ -5,10 +5,10 @@ from random import Random
 import pytest
 
 from lanes.config import LanesConfig
-from lanes.mapping.undocumented import Winner
+from lanes.mapping.rules import Winner
 from lanes.testing.calls import Calls
-from lanes.testing.fifo.settings import GroupOrder
-from simulator.counts import ApproximateQueues
+from lanes.testing.fifo.message import GroupOrder
+from simulator.queues import ApproximateQueues
 from simulator.parameters import Unknowns, all_variants, variants
 from simulator.scheduler import Scheduler
 from simulator.simulated_lanes import Pattern, SimulatedLanes

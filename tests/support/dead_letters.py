@@ -7,9 +7,8 @@ from datetime import timedelta
 
 from lanes.depth import LaneDepth
 from lanes.message import Message
-from lanes.testing.fifo.errors import FifoQueueError
+from lanes.testing.fifo.message import FifoQueueError, FifoSettings
 from lanes.testing.fifo.queue import FifoQueue
-from lanes.testing.fifo.settings import FifoSettings
 from simulator.dead_letters import letter_of
 
 SETTINGS = FifoSettings(deduplicate_by_group=True, retention=timedelta(days=14))

@@ -25,8 +25,8 @@ from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.message import id_in
 from lanes.testing.clock import FakeClock
+from lanes.testing.fifo.message import FifoSettings
 from lanes.testing.fifo.queue import FifoQueue
-from lanes.testing.fifo.settings import FifoSettings
 from spark_jobs.manifest.run import RunManifest
 from spark_jobs.manifest.task import read_ids
 from spark_jobs.rows.reader import RowReader

@@ -17,16 +17,14 @@ from lanes.consumer import Consumer
 from lanes.errors import AwsError
 from lanes.producer import Pacing, Producer
 from lanes.producer.outgoing import Accepted, Refused, SendEntry
-from lanes.testing.bell import BELL
-from lanes.testing.calls import Calls
+from lanes.testing.assertions import Journal, Silence
+from lanes.testing.calls import Calls, InLine
 from lanes.testing.clock import FakeClock
-from lanes.testing.event import InvocationContext, sqs_event
-from lanes.testing.fifo.errors import FifoQueueError, ReceiptHandleExpiredError
-from lanes.testing.journal import Journal
-from lanes.testing.pulled import InLine, PulledQueues
+from lanes.testing.function import InvocationContext, verdict_of
+from lanes.testing.mapping import deleted
+from lanes.testing.queues import BELL, JournaledQueues
 from lanes.testing.sender import MemorySender
-from lanes.testing.silence import Silence
-from lanes.testing.stack import MemoryStack
+from lanes.testing.world import MemoryStack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -117,8 +115,8 @@ class World(MemoryStack):
         )
         clock, calls = FakeClock(), Calls()
         journal = Journal(clock)
-        queues = PulledQueues(config, clock, calls, native=native, journal=journal, takes=0.0)
-        super().__init__(config, clock, calls, queues)
+        queues = JournaledQueues(config, clock, calls, native=native, journal=journal, takes=0.0)
+        super().__init__(config, clock, calls, queues, sleep=clock.advance)
         self.pulls = config.consumer.engine is EngineName.PULL
         self.sender = MemorySender(self.deployment, queues.live, journal, bell=None)
         self.beside = beside
@@ -196,15 +194,11 @@ class World(MemoryStack):
         self.requests += 1
         timeout = self.config.consumer.function_timeout.total_seconds()
         context = InvocationContext(self.clock, seconds=timeout, request=f"request-{self.requests}")
-        response = (consumer or self.consumer).handle(sqs_event(lane, messages), context)
-        return {failure["itemIdentifier"] for failure in response["batchItemFailures"]}
+        return set(verdict_of((consumer or self.consumer).handle, lane, messages, context).failed_ids)
 
     def delete(self, lane: str, messages: Sequence[ReceivedMessage], *, kept: set[str]) -> None:
         """Delete the messages that an invocation didn't keep, as the mapping does; those of old handles return."""
-        for message in messages:
-            if message.message_id not in kept:
-                with suppress(ReceiptHandleExpiredError):
-                    self.queues.live[lane].delete(message.receipt_handle)
+        deleted(self.queues.live[lane], [one for one in messages if one.message_id not in kept])
 
     def ring(self, *, consumer: Consumer | None = None) -> None:
         """Start a slot for a ring that was sent just now, as the bell's mapping does; one that is kept returns."""
@@ -220,10 +214,7 @@ class World(MemoryStack):
         self.bell.send(BODY, group=HEARTBEAT)
         rings = self.bell.receive(1)
         kept = self.invoke(BELL, rings, consumer=consumer) if rings else set()
-        for ring in rings:
-            if ring.message_id not in kept:
-                with suppress(FifoQueueError):
-                    self.bell.delete(ring.receipt_handle)
+        deleted(self.bell, [ring for ring in rings if ring.message_id not in kept])
 
     def step(self, lane: str, most: int | None = None, *, consumer: Consumer | None = None) -> set[str]:
         """Receive, invoke and delete in one; return the kept ids."""

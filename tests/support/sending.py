@@ -12,7 +12,7 @@ from lanes.message import Message, id_in
 from lanes.producer import Pacing, Producer
 from lanes.producer.outgoing import Accepted, Refused
 from lanes.testing.clock import FakeClock
-from lanes.testing.stack import deployment_in_memory
+from lanes.testing.world import deployment_in_memory
 
 ACCEPT = "accept"
 THROTTLE = "throttle"

@@ -5,11 +5,10 @@ from datetime import timedelta
 import pytest
 
 from lanes import LanesConfig
-from lanes.testing.bell import MemoryBell, bell_queue
 from lanes.testing.calls import Calls
 from lanes.testing.clock import FakeClock
-from lanes.testing.memory import MemoryQueues
-from lanes.testing.stack import deployment_in_memory
+from lanes.testing.queues import MemoryBell, MemoryQueues, bell_queue
+from lanes.testing.world import deployment_in_memory
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 import lanes.testing
 from cdk.queues.lane_queues import MAX_RECEIVES
-from lanes.testing import InMemoryLanes, clock, in_memory, on_moto, stack
+from lanes.testing import InMemoryLanes, clock, in_memory, on_moto, world
 from tests.docs.pages import ROOT, spans
 
 PAGE = ROOT / "docs" / "how-to" / "test-your-code.md"
@@ -40,7 +40,7 @@ def test_the_page_names_fixtures_settings_and_marker():
 
 def test_queues_have_the_stacks_last_resort():
     """In memory and on moto: a message that yields for ever ends where it would on AWS."""
-    assert stack.LAST_RESORT == on_moto.LAST_RESORT == MAX_RECEIVES
+    assert world.LAST_RESORT == on_moto.LAST_RESORT == MAX_RECEIVES
     queues = InMemoryLanes()._stack.queues.live.values()
     assert {queue.settings.max_receive_count for queue in queues} == {MAX_RECEIVES}
 

@@ -12,8 +12,8 @@ from lanes import Consumer, LanesConfig, Message, Retry, current_priority
 from lanes.bell import RETURN_EVERY
 from lanes.errors import RunError
 from lanes.testing import InMemoryLanes, NeverIdleError, ProcessKilled
-from lanes.testing.invocations import INVOCATION
-from lanes.testing.runs import RunLimit
+from lanes.testing.function import INVOCATION
+from lanes.testing.mapping import RunLimit
 
 BULK, HIGH = -100, 50
 

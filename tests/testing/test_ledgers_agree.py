@@ -13,7 +13,7 @@ from moto import mock_aws
 from lanes.aws.table.ledger import DynamoDBLedger
 from lanes.consumer.ledger import Blocking, Ending, Entry, Park
 from lanes.testing.calls import Calls
-from lanes.testing.memory import MemoryLedger
+from lanes.testing.table import MemoryLedger
 from tests.support import table
 
 NOW = 1_800_000_000.0

@@ -10,31 +10,31 @@ import uuid
 from collections.abc import Callable
 from datetime import timedelta
 
-from lanes.testing.fifo.errors import (
+from lanes.testing.fifo.message import (
+    MAXIMUM_RECEIVE,
+    MAXIMUM_VISIBILITY,
     DeduplicationIdMissingError,
+    FifoSettings,
     MessageGoneError,
+    MessageGroup,
     MessageNotInFlightError,
+    MessageState,
+    QueueCounts,
     ReceiptHandleExpiredError,
+    ReceivedMessage,
+    SentMessage,
+    StoredMessage,
     VisibilityTimeoutError,
 )
-from lanes.testing.fifo.memory import (
+from lanes.testing.fifo.store import (
     Attempts,
     Deadlines,
     DeduplicationKey,
     DeduplicationWindow,
+    FifoStore,
     Receipts,
     deduplication_id_of,
 )
-from lanes.testing.fifo.message import (
-    MessageGroup,
-    MessageState,
-    QueueCounts,
-    ReceivedMessage,
-    SentMessage,
-    StoredMessage,
-)
-from lanes.testing.fifo.settings import MAXIMUM_RECEIVE, MAXIMUM_VISIBILITY, FifoSettings
-from lanes.testing.fifo.store import FifoStore
 
 # AWS: sequence numbers have 20 digits, rise and are not consecutive (SendMessage API page).
 _FIRST_SEQUENCE_NUMBER = 18_850_000_000_000_000_000

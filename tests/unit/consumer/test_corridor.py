@@ -26,7 +26,7 @@ from lanes.consumer.records import SETTLING, Batch
 from lanes.consumer.settlement import Settlement
 from lanes.testing.calls import Calls
 from lanes.testing.clock import FakeClock
-from lanes.testing.memory import MemoryLedger
+from lanes.testing.table import MemoryLedger
 from tests.support.memory import Recorder, aws_error
 from tests.support.records import record_with
 

@@ -5,7 +5,7 @@ import pytest
 from lanes.bell import BODY
 from lanes.errors import ConfigurationError
 from lanes.metrics import Metric
-from lanes.testing.event import InvocationContext, sqs_event
+from lanes.testing.function import InvocationContext, sqs_event
 from tests.support.memory import World
 from tests.support.scenario import Scenario
 

@@ -9,7 +9,7 @@ from lanes.consumer.records import Batch
 from lanes.testing.calls import Calls
 from lanes.testing.clock import START as NOW
 from lanes.testing.clock import FakeClock
-from lanes.testing.memory import MemorySlots
+from lanes.testing.table import MemorySlots
 from tests.support.records import record_with
 
 LANES = [{"name": "HIGH", "threshold": 50}, {"name": "MAIN", "tenant_share": 0.5}]

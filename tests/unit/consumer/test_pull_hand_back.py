@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from lanes.consumer.engines import Threads
-from lanes.testing.pulled import InLine
+from lanes.testing.calls import InLine
 from tests.support.memory import aws_error
 from tests.support.scenario import Scenario
 

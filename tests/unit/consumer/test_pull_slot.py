@@ -11,8 +11,8 @@ from lanes.consumer.engines.starters import ASKS_AGAIN
 from lanes.consumer.engines.turn import KEPT_ASIDE
 from lanes.consumer.outcome import receive_floor
 from lanes.consumer.records import Invocation
-from lanes.testing.bell import BELL
-from lanes.testing.pulled import InLine
+from lanes.testing.calls import InLine
+from lanes.testing.queues import BELL
 from tests.support.memory import Late, aws_error
 from tests.support.scenario import Scenario
 

@@ -12,9 +12,9 @@ from lanes.consumer.outcome import Delays, Outcome, Outcomes
 from lanes.consumer.records import Batch
 from lanes.consumer.settlement import LANDS_WITHIN, Settlement, same_delay_in_group
 from lanes.errors import AwsError
+from lanes.testing.assertions import Silence
 from lanes.testing.calls import Calls
-from lanes.testing.memory import MemoryLedger
-from lanes.testing.silence import Silence
+from lanes.testing.table import MemoryLedger
 from tests.support.records import record_with
 
 LANE = Lane(name="MAIN")

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanes.mapping.rules import MappingRules, is_expired
-from lanes.mapping.settings import DEFAULT_CONCURRENCY, MappingSettings
-from lanes.mapping.undocumented import Scaling, ThrottleBackoff
+from lanes.mapping.rules import DEFAULT_CONCURRENCY, MappingSettings
+from lanes.mapping.rules import Scaling, ThrottleBackoff
 from lanes.testing.clock import FakeClock
+from lanes.testing.fifo.message import FifoSettings
 from lanes.testing.fifo.queue import FifoQueue
-from lanes.testing.fifo.settings import FifoSettings
 
 SETTINGS = MappingSettings(maximum_concurrency=3)
 TIMEOUT = timedelta(seconds=30)

@@ -1,6 +1,6 @@
 """Settings as the Lambda API returns them."""
 
-from lanes.mapping.settings import MappingSettings
+from lanes.mapping.rules import MappingSettings
 
 
 def test_settings_are_read_from_the_lambda_api():

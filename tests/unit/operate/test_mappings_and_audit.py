@@ -9,7 +9,7 @@ from lanes.operate.audit import audited
 from lanes.operate.pause import LaneMapping, PulledLanes, others_stay, switch
 from lanes.testing.calls import Calls
 from lanes.testing.clock import FakeClock
-from lanes.testing.overrides import MemoryPauses
+from lanes.testing.table import MemoryPauses
 from tests.support.operating import QueueMappings, Trail
 
 ENABLED = LaneMapping(

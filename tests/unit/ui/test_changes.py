@@ -16,7 +16,7 @@ from lanes.outbox.operations import Preview as EntriesPreview
 from lanes.overrides import Action
 from lanes.testing.calls import Calls
 from lanes.testing.clock import FakeClock
-from lanes.testing.overrides import MemoryPauses
+from lanes.testing.table import MemoryPauses
 from lanes.ui.changes import Moving, Preview, Stopped, Switch
 from lanes.ui.jobs import MAX_PLANS, PLAN_LASTS, Jobs, Plans
 from tests.support.operating import QueueMappings

@@ -6,7 +6,7 @@ import pytest
 
 from lanes.errors import ConfigurationError
 from lanes.testing.clock import FakeClock
-from lanes.testing.event import InvocationContext
+from lanes.testing.function import InvocationContext
 from lanes.work.slot import Run, Stop, serve
 from lanes.work.supervisor import BEGAN, ENDED
 from tests.support.memory import World, aws_error

@@ -1,4 +1,4 @@
-"""A stack in memory: queues, table and slot table, and the runtime of its consumer."""
+"""One deployed stack in memory: queues, table, bell, and the runtime of a consumer's process."""
 
 from __future__ import annotations
 
@@ -7,20 +7,19 @@ from typing import TYPE_CHECKING
 from lanes.config import EngineName
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.consumer.runtime import Runtime
-from lanes.testing.bell import BELL, MemoryBell, bell_queue
-from lanes.testing.calls import Calls
-from lanes.testing.followed import MemoryRuns
-from lanes.testing.memory import MemoryLedger, MemoryQueues, MemorySlots
-from lanes.testing.overrides import MemoryOverrides
-from lanes.testing.pulled import InLine
+from lanes.testing.calls import Calls, InLine
+from lanes.testing.queues import BELL, MemoryBell, MemoryQueues, bell_queue
+from lanes.testing.table import MemoryLedger, MemoryOverrides, MemoryRuns, MemorySlots
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from random import Random
 
     from lanes.config import LanesConfig
     from lanes.consumer.engines import Beside
     from lanes.consumer.telemetry import Telemetry
-    from lanes.testing.clock import FakeClock
+    from lanes.overrides import Overrides
+
 
 LAST_RESORT = 1000
 """maxReceiveCount of the lanes' queues, as the stack sets it."""
@@ -32,7 +31,8 @@ class MemoryStack:
 
     Args:
         config: the lanes.
-        clock: the time.
+        clock: returns the time in epoch seconds.
+        sleep: lets seconds pass.
         calls: those of the process that runs the consumer.
         queues: of the lanes.
 
@@ -41,21 +41,32 @@ class MemoryStack:
         ledger: the table.
         slots: the slot table, which a single slot does not use.
         bell: the bell's queue, empty for ever in the mapped engine.
+        on_rung: called when a ring may have become visible.
         runs: the table of runs, as producers use it.
-        overrides: an operator's, which the consumer reads.
+        overrides: an operator's, which the consumer reads unless they are None.
 
     """
 
-    def __init__(self, config: LanesConfig, clock: FakeClock, calls: Calls, queues: MemoryQueues) -> None:
+    def __init__(
+        self,
+        config: LanesConfig,
+        clock: Callable[[], float],
+        calls: Calls,
+        queues: MemoryQueues,
+        *,
+        sleep: Callable[[float], None],
+    ) -> None:
         self.config = config
         self.clock = clock
+        self.sleep = sleep
         self.calls = calls
         self.queues = queues
         self.deployment = deployment_in_memory(config)
         self.bell = bell_queue(config, clock)
+        self.on_rung: Callable[[], None] = lambda: None
         self.ledger = MemoryLedger(calls)
         self.slots = MemorySlots(calls)
-        self.overrides = MemoryOverrides(calls, clock)
+        self.overrides: Overrides | None = MemoryOverrides(calls, clock)
         self.runs = MemoryRuns(Calls(), clock)
         self._followed = self.runs.within(calls)
 
@@ -63,10 +74,17 @@ class MemoryStack:
         """Return the bell as a new process uses it, a sender's by default; None in the mapped engine."""
         if self.deployment.bell is None:
             return None
-        return MemoryBell(self.bell, self.config, self.clock, calls or Calls())
+        return MemoryBell(self.bell, self.config, self.clock, calls or Calls(), on_visible=self.on_rung)
 
-    def runtime(self, telemetry: Telemetry, random: Random, *, beside: Beside | None = None) -> Runtime:
-        """Return the runtime of a new process's consumer."""
+    def runtime(
+        self,
+        telemetry: Telemetry,
+        random: Random,
+        *,
+        beside: Beside | None = None,
+        clock: Callable[[], float] | None = None,
+    ) -> Runtime:
+        """Return the runtime of a new process's consumer; its clock may be wrong."""
         return Runtime(
             deployment=self.deployment,
             queues=self.queues,
@@ -75,9 +93,9 @@ class MemoryStack:
             telemetry=telemetry,
             bell=self.new_bell(self.calls),
             beside=beside or InLine(),
-            clock=self.clock,
+            clock=clock or self.clock,
             monotonic=self.clock,
-            sleep=self.clock.advance,
+            sleep=self.sleep,
             random=random,
             overrides=self.overrides,
             runs=lambda: self._followed,

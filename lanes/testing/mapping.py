@@ -1,4 +1,4 @@
-"""The event source mappings of the lanes and of the bell, one invocation after the other, under a test's clock."""
+"""What starts invocations: the event source mappings of lanes and bell, and runs of the lanes under a test's clock."""
 
 from __future__ import annotations
 
@@ -11,21 +11,23 @@ from typing import TYPE_CHECKING
 
 from lanes.bell import BODY, HEARTBEAT, RETURN_EVERY, is_ring
 from lanes.mapping.rules import MappingRules, is_expired
-from lanes.mapping.settings import MappingSettings
-from lanes.testing.bell import BELL
-from lanes.testing.fifo.errors import FifoQueueError
+from lanes.mapping.rules import MappingSettings
+from lanes.testing.fifo.message import FifoQueueError
+from lanes.testing.queues import BELL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from lanes.config import Lane, LanesConfig
     from lanes.mapping.rules import Batch
+    from lanes.mapping.rules import Scaling, ThrottleBackoff
+    from lanes.testing.assertions import Journal
     from lanes.testing.calls import Calls
     from lanes.testing.clock import FakeClock
     from lanes.testing.fifo.message import ReceivedMessage
     from lanes.testing.fifo.queue import FifoQueue
-    from lanes.testing.invocations import Invocations
-    from lanes.testing.journal import Journal
+    from lanes.testing.function import Invocations
+    from lanes.testing.sender import MemoryLater, Relays
 
 
 class Mappings:
@@ -63,7 +65,11 @@ class Mappings:
         self._clock = clock
         self._journal = journal
         self._invocations = invocations
-        self._rules = {lane.name: _rules(lane) for lane in config.lanes}
+        self._rules = {
+            # Nothing is throttled here, so chance decides nothing.
+            lane.name: rules_of(lane, random=Random(0))  # noqa: S311
+            for lane in config.lanes
+        }
         self._waiting: dict[str, deque[Batch[ReceivedMessage]]] = {
             lane.name: deque() for lane in config.lanes
         }
@@ -131,11 +137,8 @@ class Mappings:
         finally:
             self._running.pop()
             self._rules[lane.name].finish()
-        for message in done:
-            # A receipt that is old by now belongs to a record that was received again.
-            with contextlib.suppress(FifoQueueError):
-                self._queues[lane.name].delete(message.receipt_handle)
-                self._journal.note_deleted(message.message_id)
+        for message in deleted(self._queues[lane.name], done):
+            self._journal.note_deleted(message.message_id)
 
     def _keep_running_invisible(self) -> None:
         """Hide the batches of paused handlers: an invocation beside them takes no time of theirs."""
@@ -145,12 +148,37 @@ class Mappings:
                     self._queues[lane.name].change_visibility(message.receipt_handle, lane.visibility_timeout)
 
 
-def _rules(lane: Lane) -> MappingRules[ReceivedMessage]:
-    settings = MappingSettings(
-        batch_size=lane.batch_size, maximum_concurrency=lane.maximum_concurrency, reports_failures=True
+def rules_of(
+    lane: Lane,
+    *,
+    random: Random,
+    enabled: bool = True,
+    backoff: ThrottleBackoff | None = None,
+    scaling: Scaling | None = None,
+) -> MappingRules[ReceivedMessage]:
+    """Return the rules of a lane's mapping, with the settings that the stack gives it."""
+    return MappingRules(
+        MappingSettings(
+            batch_size=lane.batch_size,
+            maximum_concurrency=lane.maximum_concurrency,
+            reports_failures=True,
+            enabled=enabled,
+        ),
+        visibility_timeout=lane.visibility_timeout,
+        random=random,
+        backoff=backoff,
+        scaling=scaling,
     )
-    # Nothing is throttled here, so chance decides nothing.
-    return MappingRules(settings, visibility_timeout=lane.visibility_timeout, random=Random(0))  # noqa: S311
+
+
+def deleted(queue: FifoQueue, messages: Sequence[ReceivedMessage]) -> list[ReceivedMessage]:
+    """Delete messages as a mapping does, and return them without those that were received again or are gone."""
+    done = []
+    for message in messages:
+        with contextlib.suppress(FifoQueueError):
+            queue.delete(message.receipt_handle)
+            done.append(message)
+    return done
 
 
 class Rings:
@@ -179,10 +207,8 @@ class Rings:
         self._bell.send(BODY, group=HEARTBEAT)
         if not (rings := self._bell.receive(1)):
             return False
-        for ring in self._invocations.invoke(BELL, rings, until=until):
-            # A ring that the consumer has returned for later, or that was received again, stays.
-            with contextlib.suppress(FifoQueueError):
-                self._bell.delete(ring.receipt_handle)
+        # A ring that the consumer has returned for later, or that was received again, stays.
+        deleted(self._bell, self._invocations.invoke(BELL, rings, until=until))
         return True
 
     def next_moment(self) -> float | None:
@@ -197,3 +223,114 @@ class Rings:
         # Heartbeats that would find nothing are left out.
         idle = max(0.0, min(moments, default=rung_at) - rung_at)
         return rung_at + math.ceil(idle / RETURN_EVERY) * RETURN_EVERY
+
+
+INVOCATIONS_A_HANDLING = 20
+"""Invocations for each handler start, yields and backoffs included, beyond which the run makes no progress."""
+
+
+class NeverIdleError(RuntimeError):
+    """The lanes did not come to rest: something sends or returns messages without end."""
+
+
+class Runs:
+    """
+    Runs relays, mappings and consumer, and moves the clock to the next event when they are idle.
+
+    Args:
+        source: starts invocations.
+        invocations: counts them.
+        relays: publish outbox entries.
+        later: sends messages for later.
+        journal: of the messages.
+        clock: the time.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        source: Mappings | Rings,
+        invocations: Invocations,
+        relays: Relays,
+        later: MemoryLater,
+        journal: Journal,
+        clock: FakeClock,
+    ) -> None:
+        self._source = source
+        self._invocations = invocations
+        self._relays = relays
+        self._later = later
+        self._journal = journal
+        self._clock = clock
+
+    def until(
+        self, condition: Callable[[], bool], *, most_handlings: int, deadline: float | None = None
+    ) -> bool:
+        """Run until the condition holds, no message waits, or the deadline is reached; return whether it holds."""
+        limit = RunLimit(self._invocations, self._journal, most=most_handlings)
+        while not condition():
+            if not (self._work(lambda: condition() or limit.is_reached) or self._wait(deadline)):
+                return condition()
+            limit.check()
+        return True
+
+    def _work(self, until: Callable[[], bool]) -> bool:
+        """Send the messages and entries that are due, and run one invocation; return whether there was work."""
+        published = self._later.send_due() | self._relays.run()
+        return self._source.step(until=until) or published
+
+    def _wait(self, deadline: float | None) -> bool:
+        """
+        Move the clock until a message becomes visible or is due; return False if none will before the deadline.
+
+        Without a deadline nothing waits for messages for later, which may be due in a year.
+        """
+        moment = self._source.next_moment()
+        latest = moment if deadline is None else deadline
+        due = self._later.next_due()
+        if due is not None and latest is not None and due <= latest and (moment is None or due < moment):
+            moment = due
+        if moment is None or (deadline is not None and moment > deadline):
+            return False
+        self._clock.advance_to(moment)
+        return True
+
+
+class RunLimit:
+    """Counts handler starts and invocations from now on, up to a limit."""
+
+    def __init__(self, invocations: Invocations, journal: Journal, *, most: int) -> None:
+        self._invocations = invocations
+        self._journal = journal
+        self._most = most
+        self._sent = len(journal.sent)
+        self._started = invocations.started.copy()
+        self._ran = invocations.total
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether the run counts as endless."""
+        started = self._invocations.started - self._started
+        invocations = self._invocations.total - self._ran
+        return started.total() >= self._most or invocations >= self._most * INVOCATIONS_A_HANDLING
+
+    def check(self) -> None:
+        """
+        Raise if the limit is reached.
+
+        Raises:
+            NeverIdleError: with the kinds that were handled most.
+
+        """
+        if not self.is_reached:
+            return
+        started = self._invocations.started - self._started
+        invocations = self._invocations.total - self._ran
+        kinds = ", ".join(f"{kind} {count} times" for kind, count in started.most_common(3)) or "none"
+        sent = len(self._journal.sent) - self._sent
+        raise NeverIdleError(
+            f"not idle after {started.total()} handler starts in {invocations} invocations; handled: {kinds}; "
+            f"{sent} messages were sent meanwhile and {len(self._journal.waiting)} wait. A handler that sends what it "
+            f"handles never ends; if this is meant, give most_handlings=, or use run_for"
+        )

@@ -1,30 +1,162 @@
-"""The function in memory: its processes and their invocations, under a test's clock."""
+"""The function in memory: the events it gets, its processes, and their invocations under a test's clock."""
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lanes.consumer.calls import failures_in
 from lanes.consumer.signals import Yielded, deciding, is_attempt
 from lanes.errors import Unavailable
 from lanes.mapping.answer import read_answer
+from lanes.mapping.event import sqs_record
 from lanes.mapping.rules import handled
 from lanes.testing.calls import Calls, ProcessKilled
-from lanes.testing.event import InvocationContext, sqs_event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import timedelta
 
     from lanes.config import ConsumerSettings
+    from lanes.consumer import Consumer
     from lanes.consumer.handlers import HandlerContext, Registered
+    from lanes.mapping.answer import Verdict
     from lanes.message import Message
+    from lanes.testing.assertions import Journal
     from lanes.testing.clock import FakeClock
-    from lanes.testing.entry_point import Environment
     from lanes.testing.fifo.message import ReceivedMessage
-    from lanes.testing.journal import Journal
+
+
+def _never() -> bool:
+    return False
+
+
+class InvocationContext:
+    """
+    Lambda's context.
+
+    Args:
+        clock: returns the time in epoch seconds.
+        seconds: until the function is ended.
+        request: the id of the invocation.
+        is_cut_short: whether there is no time left already.
+
+    """
+
+    __slots__ = ("_is_cut_short", "aws_request_id", "clock", "deadline")
+
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        *,
+        seconds: float,
+        request: str,
+        is_cut_short: Callable[[], bool] = _never,
+    ) -> None:
+        self.clock = clock
+        self._is_cut_short = is_cut_short
+        self.deadline = clock() + seconds
+        self.aws_request_id = request
+
+    def get_remaining_time_in_millis(self) -> float:
+        """Return the milliseconds until the function is ended."""
+        return 0.0 if self._is_cut_short() else max(0.0, self.deadline - self.clock()) * 1000
+
+
+QUEUE_ARN = "arn:aws:sqs:eu-central-1:123456789012:{}.fifo"
+
+
+def sqs_event(queue: str, messages: Sequence[ReceivedMessage]) -> dict[str, Any]:
+    """
+    Return the Lambda event of a batch of a queue.
+
+    AWS: attribute values are text, times milliseconds (Lambda developer guide, "Using Lambda with Amazon SQS").
+    """
+    return {"Records": [event_entry(queue, message) for message in messages]}
+
+
+def event_entry(queue: str, message: ReceivedMessage) -> dict[str, Any]:
+    """Return a message of a queue as one entry of `Records`."""
+    return sqs_record(
+        message_id=message.message_id,
+        receipt_handle=message.receipt_handle,
+        body=message.body,
+        md5_of_body=hashlib.md5(message.body.encode(), usedforsecurity=False).hexdigest(),
+        attributes=system_attributes(message),
+        queue_arn=QUEUE_ARN.format(queue),
+        # In a lane, attributes have the form of Lambda's event.
+        message_attributes=message.attributes if isinstance(message.attributes, dict) else None,
+    )
+
+
+def system_attributes(message: ReceivedMessage) -> dict[str, str]:
+    """Return the attributes that SQS itself gives a message."""
+    return {
+        "ApproximateReceiveCount": str(message.receive_count),
+        "SentTimestamp": str(int(message.sent_at * 1000)),
+        "ApproximateFirstReceiveTimestamp": str(int(message.first_received_at * 1000)),
+        "MessageGroupId": message.group,
+        "MessageDeduplicationId": message.deduplication_id,
+        "SequenceNumber": str(message.sequence_number),
+    }
+
+
+def verdict_of(
+    handle: Callable[[Mapping[str, Any], Any], Any],
+    queue: str,
+    messages: Sequence[ReceivedMessage],
+    context: InvocationContext,
+) -> Verdict:
+    """Let a function handle a batch of a queue, and return the meaning of its answer."""
+    answer = handle(sqs_event(queue, messages), context)
+    return read_answer(answer, message_ids=[message.message_id for message in messages])
+
+
+EntryPoint: TypeAlias = "Callable[[Any, Any], Any]"
+"""A function as Lambda calls it: with the event and its context."""
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """
+    One execution environment of a function.
+
+    Attributes:
+        consumer: handles its events.
+        entry_point: called with them in place of the consumer if one is given.
+        behind: the consumer that the entry point calls, whose place the other one takes.
+    """
+
+    consumer: Consumer
+    entry_point: EntryPoint | None = None
+    behind: Consumer | None = None
+
+    def handle(self, event: Mapping[str, Any], context: Any) -> Any:
+        """
+        Handle an event and return the answer.
+
+        Raises:
+            TypeError: the entry point returned nothing.
+        """
+        if self.entry_point is None or self.behind is None:
+            return self.consumer.handle(event, context)
+        with self.behind.replaced_by(self.consumer):
+            answer = self.entry_point(event, context)
+        if answer is None:
+            raise _dropped(self.entry_point)
+        return answer
+
+
+def _dropped(entry_point: EntryPoint) -> TypeError:
+    name = getattr(entry_point, "__name__", repr(entry_point))
+    return TypeError(
+        f"{name} returned None in place of the consumer's answer; Lambda would delete every record, also those that "
+        f"failed or yielded. Write `return consumer.handle(event, context)`, or `{name} = consumer.lambda_handler`"
+    )
+
 
 INVOCATION = 0.02
 """Seconds of an invocation beside its handlers."""
@@ -104,16 +236,14 @@ class Invocations:
         )
         self._deadlines.append(context.deadline)
         try:
-            answer = environment.handle(sqs_event(queue, messages), context)
+            verdict = verdict_of(environment.handle, queue, messages, context)
         except ProcessKilled:
             self._calls.killed = False
             return ()
         finally:
             self._deadlines.pop()
         self._warm.append(environment)
-        return handled(
-            messages, read_answer(answer, message_ids=[message.message_id for message in messages])
-        )
+        return handled(messages, verdict)
 
     def around(self, handler: Registered, argument: Any, context: HandlerContext) -> Any:
         """Run one handler: it takes its time, its error is recorded, and other slots run beside it."""
