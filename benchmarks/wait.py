@@ -22,11 +22,10 @@ from benchmarks.figures import ENGINES, Figure, Row, least, most, names, numbers
 from benchmarks.loads import LOADS, Load, put
 from lanes.config import LanesConfig
 from lanes.metrics import percentile
-from simulator.ideal import IdealLanes
-from simulator.outcome import queue_requests, use_of
-from simulator.parameters import Unknowns, all_variants
 from simulator.comparison import draw_spans, write
-from simulator.outcome import read_prices
+from simulator.ideal import IdealLanes
+from simulator.outcome import queue_requests, read_prices, use_of
+from simulator.parameters import Unknowns, all_variants
 from simulator.simulated_lanes import Pattern, SimulatedLanes
 
 if TYPE_CHECKING:

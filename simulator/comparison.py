@@ -1,25 +1,110 @@
-"""Compare runs of one load: patterns and settings, as a table for people, data for programs, and a chart."""
+"""Play a load on simulated lanes and compare the runs: a table for people, data for programs, and a chart."""
 
 from __future__ import annotations
 
 import dataclasses
+import math
+from random import Random
 from typing import TYPE_CHECKING, Any
 
-from lanes.charts import duration
+from lanes.charts import FAINT, RULE, Drawing, LogAxis, duration, lane_colour, tick_words
+from lanes.errors import LanesError
 
-from .load import play
 from .outcome import Outcome, outcome_of
-from .plots import draw_spans
-from .settings import Settings
-from .simulated_lanes import Pattern
+from .scenario import Settings
+from .simulated_lanes import Pattern, SimulatedLanes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from lanes.config import LanesConfig
 
-    from .prices import Prices
-    from .scenario import Scenario
+    from .outcome import Prices
+    from .parameters import Unknowns
+    from .scenario import Arrivals, Scenario
+
+
+SETTLED_EVERY = 1.0
+"""Seconds between two checks for the end, after the last arrival."""
+
+
+def play(
+    scenario: Scenario,
+    config: LanesConfig,
+    *,
+    pattern: Pattern = Pattern.LANES,
+    unknowns: Unknowns | None = None,
+) -> SimulatedLanes:
+    """
+    Return the lanes when no message is left, or when the time is over.
+
+    Arrivals are the same for all patterns and unknowns, so you can compare runs message by message.
+    """
+    lanes = SimulatedLanes(
+        config,
+        pattern=pattern,
+        unknowns=unknowns or scenario.unknowns,
+        faults=scenario.faults,
+        seed=scenario.seed,
+    )
+    lanes.away = scenario.is_away
+    ends_at = lanes.scheduler.now + scenario.duration.total_seconds()
+    for lane, arrivals in scenario.arrivals.items():
+        Source(lanes, lane, arrivals, chance=Random(f"{lane} {scenario.seed}"), ends_at=ends_at).start()  # noqa: S311
+    lanes.run(seconds=scenario.duration.total_seconds())
+    for _ in range(math.ceil(scenario.drain.total_seconds() / SETTLED_EVERY)):
+        if lanes.done + lanes.dead >= lanes.sent and not lanes.left:
+            break
+        lanes.run(seconds=SETTLED_EVERY)
+    return lanes
+
+
+class Source:
+    """The producers of one lane."""
+
+    def __init__(
+        self, lanes: SimulatedLanes, lane: str, arrivals: Arrivals, *, chance: Random, ends_at: float
+    ) -> None:
+        self._lanes = lanes
+        self._lane = lane
+        self._arrivals = arrivals
+        self._chance = chance
+        self._ends_at = ends_at
+        self._sent = 0
+
+    def start(self) -> None:
+        """Send the backlog and let the rest arrive."""
+        for _ in range(self._arrivals.backlog):
+            self._send()
+        self._next()
+
+    def _next(self) -> None:
+        """One event at a time, so that a million arrivals need no memory before they happen."""
+        if not self._arrivals.rate:
+            return
+        wait = self._chance.expovariate(self._arrivals.rate / self._arrivals.burst)
+        if self._lanes.scheduler.now + wait <= self._ends_at:
+            self._lanes.scheduler.after(wait, self._arrive)
+
+    def _arrive(self) -> None:
+        for _ in range(self._arrivals.burst):
+            self._send()
+        self._next()
+
+    def _send(self) -> None:
+        arrivals, chance = self._arrivals, self._chance
+        self._sent += 1
+        group = chance.randrange(arrivals.groups) if arrivals.groups else self._sent
+        seconds = arrivals.service.total_seconds()
+        if arrivals.spread:
+            seconds *= chance.lognormvariate(0.0, arrivals.spread)
+        fate = chance.random()
+        fault = ""
+        if fate < arrivals.failing + arrivals.flaky:
+            fault = "always" if fate < arrivals.failing else "once"
+        self._lanes.send(self._lane, group=f"{self._lane}-{group}", seconds=seconds, fault=fault)
+
 
 NAMES = {Pattern.LANES: "ours", Pattern.PULL: "pull", Pattern.PLAIN: "plain", Pattern.NONE: "none"}
 """
@@ -113,3 +198,67 @@ def chart(runs: Sequence[Run]) -> str:
         figures = {label(run): run.outcome.lane(lane) for run in runs}
         groups[lane] = {name: (one.p50, one.p99) for name, one in figures.items()}
     return draw_spans("Waits of the simulated lanes", groups)
+
+
+MARGIN = 16
+LINE, LANE_GAP, HEAD, FOOT = 24, 12, 40, 34
+WAITS_LEFT, WAITS_WIDTH, WAITS_RIGHT = 150, 420, 150
+LANE_COLUMN, LETTER = 96, 6.5
+USUAL_WAITS = (0.1, 60.0)
+
+
+class PlotError(LanesError):
+    """The picture cannot be written."""
+
+
+def write(picture: str, path: Path) -> None:
+    """
+    Write a picture into a file.
+
+    Raises:
+        PlotError: The file cannot be written.
+
+    """
+    try:
+        path.write_text(picture, encoding="utf-8")
+    except OSError as error:
+        raise PlotError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def draw_spans(title: str, groups: Mapping[str, Mapping[str, tuple[float, float]]]) -> str:
+    """Draw groups of waits, each a dot at p50 and a bar to p99 in seconds, on one logarithmic axis."""
+    names = [name for spans in groups.values() for name in spans]
+    ends = [value for spans in groups.values() for span in spans.values() for value in span]
+    left = max(WAITS_LEFT, LANE_COLUMN + LETTER * max(map(len, names)))
+    # Charts of several loads have the same axis, as far as they can.
+    axis = LogAxis([*USUAL_WAITS, *ends], start=left, end=left + WAITS_WIDTH)
+    width = left + WAITS_WIDTH + WAITS_RIGHT
+    drawing = Drawing(
+        width,
+        title=title,
+        description=" ".join(
+            f"{group}, {name}: p50 {duration(low)}, p99 {duration(high)}."
+            for group, spans in groups.items()
+            for name, (low, high) in spans.items()
+        ),
+    )
+    bottom = HEAD + LINE * len(names) + LANE_GAP * len(groups)
+    for tick in axis.ticks:
+        x = axis.place(tick)
+        drawing.line((x, HEAD - 8), (x, bottom), colour=RULE)
+        drawing.text(x, bottom + 18, tick_words(tick), size=12, colour=FAINT, anchor="middle")
+    drawing.text(width - MARGIN, HEAD - 16, "p50 to p99", colour=FAINT, size=12, anchor="end")
+    drawing.text(MARGIN, HEAD - 16, "wait for a start: dot p50, bar to p99", colour=FAINT, size=12)
+    top = float(HEAD)
+    for number, (group, spans) in enumerate(groups.items()):
+        colour = lane_colour(number)
+        drawing.text(MARGIN, top + 17, group, colour=colour, bold=True)
+        for place, (name, (low, high)) in enumerate(spans.items()):
+            y = top + LINE * place + LINE / 2
+            drawing.text(left - 10, y + 5, name, colour=FAINT, size=12, anchor="end")
+            drawing.line((axis.place(low), y), (axis.place(high), y), colour=colour, width=8, opacity=0.45)
+            drawing.dot(axis.place(low), y, colour=colour, radius=6)
+            words = f"{duration(low)} to {duration(high)}"
+            drawing.text(width - MARGIN, y + 5, words, size=14, anchor="end")
+        top += LINE * len(spans) + LANE_GAP
+    return drawing.svg(bottom + FOOT)

@@ -1,17 +1,15 @@
-"""
-A scenario: the messages that arrive at each lane, for how long, and the faults meanwhile.
-
-It is read from a TOML file like `lanes.toml`: all problems are reported at once, with the nearest valid key.
-"""
+"""The load of a simulation, from a TOML file and options, and the settings of the lanes that it varies."""
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lanes.config.table import ConfigTable, nearest, parse_duration
+from lanes.config import LanesConfig
+from lanes.config.table import ConfigTable, format_duration, nearest, parse_duration
 from lanes.errors import ConfigurationError
 
 from .parameters import Faults, Unknowns
@@ -19,7 +17,6 @@ from .parameters import Faults, Unknowns
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lanes.config import LanesConfig
 
 ROOT_KEYS = ("duration", "drain", "seed", "away", "arrivals", "unknowns", "faults")
 MANY = 10**9
@@ -240,3 +237,71 @@ def _faults(raw: object, problems: list[str]) -> Faults:
 
 
 _UNKNOWN_KEYS: Sequence[str] = [key for key in Unknowns.__slots__ if key != "backoff"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """
+    One combination; None keeps the value of your lanes.
+
+    Attributes:
+        slots: reserved concurrency.
+        batch_size: of every lane.
+        recheck: `recheck_interval`.
+
+    """
+
+    slots: int | None = None
+    batch_size: int | None = None
+    recheck: timedelta | None = None
+
+    def apply(self, config: LanesConfig) -> LanesConfig:
+        """
+        Return the lanes with these settings; defaults that depend on the slots are derived again.
+
+        Raises:
+            ConfigurationError: the lanes can't have such a value.
+
+        """
+        document = config.to_dict(brief=True)
+        consumer = dict(document["consumer"])
+        if self.slots is not None:
+            consumer["reserved_concurrency"] = self.slots
+        if self.recheck is not None:
+            consumer["recheck_interval"] = self.recheck.total_seconds()
+        size = {} if self.batch_size is None else {"batch_size": self.batch_size}
+        lanes = [{**lane, **size} for lane in document["lanes"]]
+        return LanesConfig.from_dict({**document, "consumer": consumer, "lanes": lanes})
+
+    @property
+    def description(self) -> str:
+        """The values on one line; empty if all are those of your lanes."""
+        parts = []
+        if self.slots is not None:
+            parts.append("1 slot" if self.slots == 1 else f"{self.slots} slots")
+        if self.batch_size is not None:
+            parts.append(f"batch_size {self.batch_size}")
+        if self.recheck is not None:
+            parts.append(f"recheck_interval {format_duration(self.recheck)}")
+        return ", ".join(parts)
+
+    def plain(self) -> dict[str, Any]:
+        """Return the changed values under their keys in `lanes.toml`, durations in seconds."""
+        values = {
+            "reserved_concurrency": self.slots,
+            "batch_size": self.batch_size,
+            "recheck_interval": None if self.recheck is None else self.recheck.total_seconds(),
+        }
+        return {key: value for key, value in values.items() if value is not None}
+
+
+def combinations(
+    *, slots: Sequence[int] = (), batch_sizes: Sequence[int] = (), rechecks: Sequence[timedelta] = ()
+) -> list[Settings]:
+    """Return each combination of the values; of a setting without values, your lanes keep theirs."""
+    return [
+        Settings(slots=slot, batch_size=size, recheck=recheck)
+        for slot, size, recheck in itertools.product(
+            slots or (None,), batch_sizes or (None,), rechecks or (None,)
+        )
+    ]

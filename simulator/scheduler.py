@@ -1,18 +1,22 @@
-"""Virtual time: events in their order, and tasks that run blocking code without real waits."""
+"""Virtual time: events in their order, tasks that run blocking code without real waits, and calls beside them."""
 
 from __future__ import annotations
 
 import heapq
 import itertools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from greenlet import getcurrent, greenlet
 
+from lanes.errors import AwsError
 from lanes.testing.calls import ProcessKilled
 from lanes.testing.clock import START
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    from lanes.consumer.engines import Pending
+
 
 _NEVER = float("inf")
 _ENDED = float("-inf")
@@ -152,3 +156,75 @@ def _end_of(task: greenlet) -> float:
     ends_at: float = getattr(task, "ends_at", _NEVER)
     owner = getattr(task, "owner", None)
     return ends_at if owner is None else min(ends_at, _end_of(owner))
+
+
+T = TypeVar("T")
+
+
+class SimulatedCall(Generic[T]):
+    """A call that begins at a time, or as soon as its result is asked for."""
+
+    def __init__(self, scheduler: Scheduler, call: Callable[[], T], *, after: float) -> None:
+        self._scheduler = scheduler
+        self._call = call
+        self._owner = getcurrent()
+        self._has_begun = False
+        self._results: list[T] = []
+        self._error: AwsError | None = None
+        self.waiting: list[greenlet] = []
+        scheduler.after(after, self._begin)
+
+    def done(self) -> bool:
+        """Whether it has ended."""
+        return bool(self._results) or self._error is not None
+
+    def result(self) -> T:
+        """Begin now if it has not begun, wait for the end, and return the result or raise the error."""
+        if not self._has_begun:
+            self._scheduler.after(0.0, self._begin)
+        while not self.done():
+            self.waiting.append(getcurrent())
+            self._scheduler.pause()
+        if self._error is not None:
+            raise self._error
+        return self._results[0]
+
+    def cancel(self) -> bool:
+        """Return whether it has not begun and never will."""
+        is_mine = not self._has_begun
+        self._has_begun = True
+        return is_mine
+
+    def _begin(self) -> None:
+        if not self._has_begun:
+            self._has_begun = True
+            self._scheduler.spawn(self._run, owner=self._owner)
+
+    def _run(self) -> None:
+        try:
+            self._results.append(self._call())
+        except AwsError as error:
+            self._error = error
+        except ProcessKilled:
+            return
+        for task in self.waiting:
+            self._scheduler.resume(task)
+
+
+class SimulatedBeside:
+    """Makes the calls in tasks."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+
+    def start(self, call: Callable[[], T], *, after: float = 0.0) -> Pending[T]:
+        """Make a call some seconds from now, or as soon as its result is asked for."""
+        return SimulatedCall(self._scheduler, call, after=after)
+
+    def wait(self, calls: Sequence[Pending[object]]) -> None:
+        """Wait until one of the calls has ended."""
+        while not any(call.done() for call in calls):
+            for call in calls:
+                if isinstance(call, SimulatedCall):
+                    call.waiting.append(getcurrent())
+            self._scheduler.pause()

@@ -19,18 +19,13 @@ from lanes.testing.calls import Calls
 from lanes.testing.fifo.message import LOOK_AHEAD
 from lanes.testing.world import MemoryStack, deployment_in_memory
 
-from .bell import SimulatedBell
-from .beside import SimulatedBeside
-from .bodies import KIND, Bodies, data_of
-from .counts import ApproximateQueues
 from .fault_injection import FaultInjector
-from .function import SimulatedFunction
-from .history import Handled, HandledLog, History
-from .mapping import SimulatedMapping
-from .meter import Meter, SlotWatch
+from .function import SimulatedFunction, SimulatedMapping
+from .history import KIND, Bodies, Handled, HandledLog, History, Meter, SlotWatch, data_of
 from .parameters import Faults, Unknowns
 from .plain import PlainConsumer, as_published, without_shares
-from .scheduler import Scheduler
+from .queues import ApproximateQueues, SimulatedBell
+from .scheduler import Scheduler, SimulatedBeside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

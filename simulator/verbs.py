@@ -15,12 +15,10 @@ from lanes.config.reading import read_toml
 from lanes.errors import ConfigurationError, LanesError
 from lanes.installing import install_hint
 
-from .settings import Settings, combinations
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from .scenario import Scenario
+    from .scenario import Scenario, Settings
 
 DEFAULT_FILE = Path("lanes.toml")
 T = TypeVar("T")
@@ -100,8 +98,8 @@ def simulate(
     """
     _require_greenlet()
     check_plot(plot)
-    from . import comparison, plots
-    from .prices import read_prices
+    from . import comparison
+    from .outcome import read_prices
     from .simulated_lanes import Pattern
 
     config = read_config(context, file)
@@ -118,7 +116,7 @@ def simulate(
         report=say,
     )
     if plot is not None:
-        plots.write(comparison.chart(runs), plot)
+        comparison.write(comparison.chart(runs), plot)
     if target_of(context).output is Output.JSON:
         show_json({"runs": [run.plain() for run in runs]})
     else:
@@ -149,6 +147,8 @@ def read_settings(
         UsageError: the lanes can't have a value.
 
     """
+    from .scenario import combinations
+
     found = combinations(
         slots=listed(slots, "--slots", _count),
         batch_sizes=listed(batch_size, "--batch-size", _count),

@@ -10,13 +10,10 @@ import pytest
 from lanes.config import LanesConfig
 from lanes.errors import ConfigurationError
 from lanes.metrics import percentile
-from simulator.comparison import chart, compare, rows
-from simulator.comparison import play
+from simulator.comparison import chart, compare, play, rows
 from simulator.oracle import violations
-from simulator.outcome import outcome_of
-from simulator.outcome import read_prices
-from simulator.scenario import arrivals_option, resolve
-from simulator.scenario import Settings, combinations
+from simulator.outcome import outcome_of, read_prices
+from simulator.scenario import Settings, arrivals_option, combinations, resolve
 from simulator.simulated_lanes import Pattern, SimulatedLanes
 
 CONFIG = LanesConfig()

@@ -5,11 +5,11 @@ from random import Random
 import pytest
 
 from lanes.config import LanesConfig
-from lanes.mapping.rules import Winner
+from lanes.mapping.undocumented import Winner
 from lanes.testing.calls import Calls
 from lanes.testing.fifo.message import GroupOrder
-from simulator.queues import ApproximateQueues
 from simulator.parameters import Unknowns, all_variants, variants
+from simulator.queues import ApproximateQueues
 from simulator.scheduler import Scheduler
 from simulator.simulated_lanes import Pattern, SimulatedLanes
 

@@ -7,9 +7,9 @@ from datetime import timedelta
 
 from lanes.depth import LaneDepth
 from lanes.message import Message
+from lanes.operate.dead_letters import DeadLetteredMessage
 from lanes.testing.fifo.message import FifoQueueError, FifoSettings
 from lanes.testing.fifo.queue import FifoQueue
-from simulator.dead_letters import letter_of
 
 SETTINGS = FifoSettings(deduplicate_by_group=True, retention=timedelta(days=14))
 
@@ -104,6 +104,22 @@ class MemoryDeadLetters:
     def _called(self, name):
         self.calls.append(name)
         self.before_call(name)
+
+
+def letter_of(lane, message):
+    """Return a received message of a dead-letter queue as a dead letter; its attributes are the consumer's note."""
+    return DeadLetteredMessage(
+        lane=lane,
+        message_id=message.message_id,
+        receipt_handle=message.receipt_handle,
+        body=message.body,
+        group=message.group,
+        sent_at=message.sent_at,
+        receive_count=message.receive_count,
+        attributes={},
+        note=message.attributes if isinstance(message.attributes, dict) else {},
+        moved_by_sqs=message.dead_letter_source is not None,
+    )
 
 
 def depth_of(queue):
