@@ -16,9 +16,15 @@ from typing import Protocol
 
 from lanes.mapping.answer import BatchOutcome, Verdict, failed, is_dropped, judge
 from lanes.mapping.event import Payload, payloads
-from lanes.mapping.rules import Batch, MappingRules, handled
-from lanes.mapping.rules import MappingSettings
-from lanes.mapping.rules import Scaling, ThrottleBackoff, Winner
+from lanes.mapping.rules import (
+    Batch,
+    MappingRules,
+    MappingSettings,
+    Scaling,
+    ThrottleBackoff,
+    Winner,
+    handled,
+)
 
 from .environment import Invocation
 from .model.queue_mapping import PolledMessage, QueueMapping

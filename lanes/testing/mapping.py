@@ -10,8 +10,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from lanes.bell import BODY, HEARTBEAT, RETURN_EVERY, is_ring
-from lanes.mapping.rules import MappingRules, is_expired
-from lanes.mapping.rules import MappingSettings
+from lanes.mapping.rules import MappingRules, MappingSettings, is_expired
 from lanes.testing.fifo.message import FifoQueueError
 from lanes.testing.queues import BELL
 
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from lanes.config import Lane, LanesConfig
-    from lanes.mapping.rules import Batch
-    from lanes.mapping.rules import Scaling, ThrottleBackoff
+    from lanes.mapping.rules import Batch, Scaling, ThrottleBackoff
     from lanes.testing.assertions import Journal
     from lanes.testing.calls import Calls
     from lanes.testing.clock import FakeClock

@@ -8,8 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from lanes.mapping.rules import MappingSettings
-from lanes.mapping.rules import Scaling, ThrottleBackoff
+from lanes.mapping.rules import MappingSettings, Scaling, ThrottleBackoff
 from local import event_source_mapping
 from local.environment import Invocation
 from local.event_source_mapping import EventSourceMappingEmulator

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from lanes.config import LanesConfig
-from lanes.mapping.undocumented import Winner
+from lanes.mapping.rules import Winner
 from lanes.testing.calls import Calls
 from lanes.testing.fifo.message import GroupOrder
 from simulator.parameters import Unknowns, all_variants, variants

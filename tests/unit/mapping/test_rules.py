@@ -8,9 +8,14 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanes.mapping.rules import MappingRules, is_expired
-from lanes.mapping.rules import DEFAULT_CONCURRENCY, MappingSettings
-from lanes.mapping.rules import Scaling, ThrottleBackoff
+from lanes.mapping.rules import (
+    DEFAULT_CONCURRENCY,
+    MappingRules,
+    MappingSettings,
+    Scaling,
+    ThrottleBackoff,
+    is_expired,
+)
 from lanes.testing.clock import FakeClock
 from lanes.testing.fifo.message import FifoSettings
 from lanes.testing.fifo.queue import FifoQueue

@@ -3,8 +3,7 @@
 import random
 from datetime import timedelta
 
-from lanes.mapping.rules import MappingSettings
-from lanes.mapping.rules import Scaling, ThrottleBackoff, Winner, start_order
+from lanes.mapping.rules import MappingSettings, Scaling, ThrottleBackoff, Winner, start_order
 
 MINUTE = timedelta(minutes=1)
 
