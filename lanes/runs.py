@@ -35,7 +35,8 @@ MOST_CHUNKS = 100_000_000
 # AWS: an item has at most 400 KB (DynamoDB developer guide, "Constraints"); 16 bytes a member.
 MOST_IN_CHUNK = 10_000
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
-MARK = re.compile(rf"([1-9][0-9]{{0,8}})/({NAME.pattern})")
+MARK = re.compile(rf"([1-9][0-9]{{0,8}})-([0-9a-f]{{16}})/({NAME.pattern})")
+KEY_BYTES = 8
 
 
 class End(enum.StrEnum):
@@ -49,15 +50,21 @@ class End(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Mark:
-    """What a message carries: the name of its run, and the number of its chunks."""
+    """
+    What a message carries: the name of its run, the number of its chunks, and its key.
+
+    Other senders can't guess the key, and it is part of the items' own: what they write under another one counts for no
+    run.
+    """
 
     name: str
     chunks: int
+    key: str = ""
 
     @property
     def text(self) -> str:
         """The value of the message attribute."""
-        return f"{self.chunks}/{self.name}"
+        return f"{self.chunks}-{self.key}/{self.name}"
 
     def once(self, identity: str) -> str:
         """Return the deduplication id of a member: SQS must not drop it for a message of another run, or of none."""
@@ -81,7 +88,7 @@ class Mark:
     def parse(cls, text: str) -> Mark | None:
         """Read the value of the message attribute; None for any other text, which every sender can write."""
         found = MARK.fullmatch(text)
-        return cls(found[2], int(found[1])) if found and int(found[1]) <= MOST_CHUNKS else None
+        return cls(found[3], int(found[1]), found[2]) if found and int(found[1]) <= MOST_CHUNKS else None
 
 
 def chunks_for(expected: int) -> int:
@@ -188,6 +195,7 @@ class Head:
     What a run is about. Times are epoch seconds, 0 for never.
 
     Attributes:
+        key: the key of its marks, set when it is opened.
         total: number of its members; None before it is sealed.
         members: a digest of all of them.
         on_complete: kind of the message that announces its end; empty for none. `source` and `priority` are its too.
@@ -196,6 +204,7 @@ class Head:
 
     name: str
     chunks: int
+    key: str = ""
     opened_at: float = 0.0
     on_complete: str = ""
     source: str = ""
@@ -213,7 +222,7 @@ class Head:
     @property
     def mark(self) -> Mark:
         """The mark of its messages."""
-        return Mark(self.name, self.chunks)
+        return Mark(self.name, self.chunks, self.key)
 
     @property
     def state(self) -> State:

@@ -261,7 +261,7 @@ class Attempts:
         return waiting or _dead_letter(entry, text_of(work.refusal))
 
     def not_taken(self, lane: Lane, record: RawRecord, entry: Entry) -> Outcome | None:
-        """Return the dead letter of a record of a kind that its lane does not take; it ends no member of a run."""
+        """Return the dead letter of a record of a kind that its lane does not take."""
         work = self.resolve(record) if lane.kinds else None
         if work is None or lane.takes(work.kind):
             return None
@@ -269,7 +269,7 @@ class Attempts:
         reason = (
             f"lane {lane.name} does not take {found}; its kinds in lanes.toml are {', '.join(lane.kinds)}"
         )
-        return _dead_letter(entry, reason, work=work, end="")
+        return _dead_letter(entry, reason, work=work)
 
     def _expired(self, lane: Lane, record: RawRecord, work: Work) -> Outcome:
         """Report a record that is past its time, and return its outcome."""
@@ -496,10 +496,9 @@ def _leave_if_over(batch: Batch) -> None:
         raise Yielded
 
 
-def _dead_letter(
-    entry: Entry, reason: str, *, error: str = "", work: Work | None = None, end: str = "dead_lettered"
-) -> Outcome:
-    return Outcome(ending=Ending.DEAD_LETTERED, entry=entry, reason=reason, error=error, work=work, end=end)
+def _dead_letter(entry: Entry, reason: str, *, error: str = "", work: Work | None = None) -> Outcome:
+    ending, end = Ending.DEAD_LETTERED, "dead_lettered"
+    return Outcome(ending=ending, entry=entry, reason=reason, error=error, work=work, end=end)
 
 
 def _reason_of(error: DeadLetter) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import random
+import secrets
 import threading
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from lanes.errors import AwsError, RunError
 from lanes.message import kind_problem
 from lanes.retries import RetryPolicy
-from lanes.runs import NAME, Ends, place
+from lanes.runs import KEY_BYTES, NAME, Ends, place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -90,7 +92,7 @@ def open_run(table: RunTable, wanted: Head) -> Mark:
         RunError: it is sealed or closed.
         AwsError: a call failed.
     """
-    head = table.open_run(wanted)
+    head = table.open_run(dataclasses.replace(wanted, key=secrets.token_hex(KEY_BYTES)))
     # A run may end while it is sealed: its sender finishes the seal.
     if head.sealed_at or head.closed_at:
         raise RunError(f"the run {head.name!r} is {head.state.value}; give another name for other messages")

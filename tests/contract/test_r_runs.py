@@ -131,7 +131,9 @@ def test_r5_the_ends_add_up_and_strangers_are_apart(engine):
     run.dies = {"c-2"}
     assert run.send(ids(5))
     run.stray("stranger")
-    for number, mark in enumerate((f"7/{NAME}", "0/x", "1/" + "n" * 101, "1/none", "-1/" + NAME, "x")):
+    key = "0" * 16
+    wrong = (f"7-{key}/{NAME}", f"2-{key}/{NAME}", f"0-{key}/x", f"1-{key}/" + "n" * 101, f"2/{NAME}", "x")
+    for number, mark in enumerate(wrong):
         run.stray(f"c-{number}x", run=mark)
     run.drain()
 
@@ -270,7 +272,9 @@ def test_messages_without_a_run_cost_nothing(engine):
 
 def test_marks_and_places_are_stable():
     """Every sender and every release must agree on them."""
-    assert Mark.parse("13/statements-2026-11") == Mark("statements-2026-11", 13)
-    assert Mark("statements-2026-11", 13).text == "13/statements-2026-11"
+    assert Mark.parse("13-0123456789abcdef/statements-2026-11") == Mark(
+        "statements-2026-11", 13, "0123456789abcdef"
+    )
+    assert Mark("statements-2026-11", 13, "ab").text == "13-ab/statements-2026-11"
     assert place("shop#statement#c-1", 13) == (4, bytes.fromhex("baa894dd523ec435"))
     assert [one.value for one in End] == ["done", "cancelled", "expired", "dead_lettered"]

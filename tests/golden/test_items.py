@@ -67,7 +67,9 @@ def test_items(client):
     DynamoDBPauses(**place).pause("MAIN")
     DynamoDBAuditTrail(table=TABLE, client=client, sts=None).write(CHANGE)
     RedriveRecords(**timed).add("MAIN", ["m"])
-    head = runs.open_run(Head(name="r", chunks=3, on_complete="over", source="shop", priority=60))
+    head = runs.open_run(
+        Head(name="r", chunks=3, key="0123456789abcdef", on_complete="over", source="shop", priority=60)
+    )
     runs.fix_members("r", total=1, members="digest")
     runs.seal_chunk(head.mark, 0, frozenset({b"12345678"}))
     runs.sealed("r")

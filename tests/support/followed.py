@@ -96,8 +96,14 @@ class Followed:
 
     def stray(self, id: str, *, run: str = "") -> None:
         """Send a message with the run's mark, past its sender."""
-        message, mark = self.message(id), run or f"{self.chunks}/{NAME}"
-        self.world.send_body("MAIN", message.to_body(), group=id, run=mark)
+        message = self.message(id)
+        self.world.send_body("MAIN", message.to_body(), group=id, run=run or self.mark)
+
+    @property
+    def mark(self) -> str:
+        """The mark of the run, or another one's before it is open."""
+        head = self.world.runs._heads.get(NAME) or Head(name=NAME, chunks=self.chunks, key="0" * 16)
+        return head.mark.text
 
     def step(self) -> None:
         """Let the consumer handle a batch of each lane, in whatever process is alive."""
@@ -140,7 +146,7 @@ class Followed:
                         found.body,
                         group=found.group,
                         deduplication_id=f"redrive-{found.message_id}-{copy}",
-                        run=f"{self.chunks}/{NAME}",
+                        run=self.mark,
                     )
                 with suppress(AwsError):
                     queue.delete(found.receipt_handle)

@@ -2,10 +2,10 @@
 Runs as items of the consumer's table.
 
 - `run#NAME`: a `Head`; in the index by the time of its opening.
-- `run#NAME#CHUNKS#0#INDEX`: a `Chunk`, with a set of fingerprints for each end (`END_NAMES`) and one of members, `m`.
-- `run#NAME#CHUNKS#LEVEL#INDEX`: a node of the tree, with the counts of each complete child.
+- `run#NAME#CHUNKS#KEY#0#INDEX`: a `Chunk`, with sets of fingerprints: one for each end (`END_NAMES`), and members, `m`.
+- `run#NAME#CHUNKS#KEY#LEVEL#INDEX`: a node of the tree, with the counts of each complete child.
 
-Their number of chunks is in the keys, so a message with a wrong mark changes no other item.
+A message with a wrong number of chunks or key in its mark changes no other item.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ KEPT_SECONDS = 45 * 24 * 3600
 """AWS: a message lives at most 14 days in a queue, and as long in its dead-letter queue; from the last write."""
 
 END_NAMES = {End.DONE: "d", End.CANCELLED: "c", End.EXPIRED: "e", End.DEAD_LETTERED: "x"}
-TEXTS = ("on_complete", "source", "members", "who", "why")
+TEXTS = ("key", "on_complete", "source", "members", "who", "why")
 TIMES = ("opened_at", "sealed_at", "ended_at", "announced_at", "closed_at")
 CHILD = "n"
 
@@ -48,6 +48,7 @@ class DynamoDBRuns:
         now = self._clock()
         values = {
             "chunks": _number(head.chunks),
+            "key": {"S": head.key},
             "opened_at": _number(now),
             "on_complete": {"S": head.on_complete},
             "source": {"S": head.source},
@@ -192,7 +193,7 @@ def head_key(name: str) -> Any:
 
 def node_key(mark: Mark, level: int, index: int) -> Any:
     """Return the key of a chunk, which has level 0, or of a node of the tree."""
-    return {"pk": {"S": f"run#{mark.name}#{mark.chunks}#{level}#{index}"}}
+    return {"pk": {"S": f"run#{mark.name}#{mark.chunks}#{mark.key}#{level}#{index}"}}
 
 
 def _number(value: float) -> Any:

@@ -17,7 +17,7 @@ LETTER = DeadLetteredMessage(
     group="customer-1",
     sent_at=1000.0,
     receive_count=1,
-    attributes={"lanes.run": {"DataType": "String", "StringValue": "3/statements"}},
+    attributes={"lanes.run": {"DataType": "String", "StringValue": "3-0123456789abcdef/statements"}},
     note={
         "reason": "attempts exhausted",
         "error": "TimeoutError: late",

@@ -130,7 +130,7 @@ def test_the_mark_of_a_run_is_a_part_of_the_size():
     row = {"data": f'"{"x" * (LARGEST_BODY_BYTES - envelope)}"', "id": "1"}
 
     assert RowReader(kind="k", priority=0).item(row, 1).size_bytes == LARGEST_BODY_BYTES
-    with pytest.raises(MessageTooLargeError, match="1,048,600 bytes"):
+    with pytest.raises(MessageTooLargeError, match="1,048,601 bytes"):
         RowReader(kind="k", priority=0, mark=mark).item(row, 1)
 
 
