@@ -73,7 +73,8 @@ class PriorityConsumer(Construct):
         ledger: The table for attempts, yields and handled messages.
         code: The code of the function, usually from :func:`consumer_code`. It runs on Python 3.14, arm64.
         outbox: The outbox table that your handlers write to, none by default. Grant access to it yourself.
-        schedules: The schedules, for handlers that send messages for later, none by default.
+        schedules: The schedules, by default none. Pass yours, so that two messages of a schedule never overlap and
+            handlers can send messages for later.
         environment: More environment variables, none by default. You cannot replace those of this construct.
         removal_policy: Whether to keep or delete the logs with the stack. They are kept by default.
         **function_props: Handler, service name, log, VPC, layers, tracing and role of the function, see

@@ -80,6 +80,7 @@ class Schedules(Construct):
         self.scheduler = Scheduler(
             group=self.group.ref,
             role_arn=self.role.role_arn,
+            role_id=self.role.role_id,
             dead_letter_arn=self.undelivered.queue_arn,
             key_arn=None if self._key is None else self._key.key_arn,
         )

@@ -53,12 +53,14 @@ class Scheduler:
     Attributes:
         group: name of its schedule group.
         role_arn: role that sends to the lanes.
+        role_id: its id, by which the consumer knows its messages.
         dead_letter_arn: queue for messages that could not be sent.
         key_arn: your key for the messages, or None for one of AWS.
     """
 
     group: str
     role_arn: str
+    role_id: str
     dead_letter_arn: str
     key_arn: str | None = None
 

@@ -187,7 +187,9 @@ class Platform:
         """Run the deployed mappings; with `follow`, follow later deploys until `stop`, by reading once a second."""
         self.follow_now()
         self._scheduler = SchedulerEmulator(
-            scheduler=make_client("scheduler", self.endpoint_url), sqs=make_client("sqs", self.endpoint_url)
+            scheduler=make_client("scheduler", self.endpoint_url),
+            sqs=make_client("sqs", self.endpoint_url),
+            iam=make_client("iam", self.endpoint_url),
         )
         self._scheduler.start()
         if follow:

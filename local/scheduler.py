@@ -39,15 +39,22 @@ class SchedulerEmulator(Repeated[timedelta]):
     Args:
         scheduler: client of EventBridge Scheduler.
         sqs: client of SQS.
+        iam: client of IAM.
         clock: returns the time, in UTC.
     """
 
     def __init__(
-        self, *, scheduler: Any, sqs: Any, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+        self,
+        *,
+        scheduler: Any,
+        sqs: Any,
+        iam: Any,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         super().__init__(EVERY, name="scheduler")
         self._scheduler = scheduler
         self._sqs = sqs
+        self._iam = iam
         self._clock = clock
         self._followed: dict[str, _Followed] = {}
 
@@ -112,7 +119,10 @@ class SchedulerEmulator(Repeated[timedelta]):
         for name, value in values.items():
             text = text.replace(f"<aws.scheduler.{name}>", value)
         try:
-            self._sqs.send_message(**json.loads(text))
+            # AWS: the target's role sends, and SQS shows its id (SQS, ReceiveMessage, "SenderId").
+            role = self._iam.get_role(RoleName=target["RoleArn"].rpartition("/")[2])["Role"]
+            sender = {"DataType": "String", "StringValue": f"{role['RoleId']}:{values['execution-id']}"}
+            self._sqs.send_message(**json.loads(text), MessageSystemAttributes={"SenderId": sender})
         except ClientError as error:
             _logger.warning("%s could not send: %s", settings["Arn"], error)
             self._give_up(settings, text, error)

@@ -86,6 +86,15 @@ class RawRecord:
         return str((self.message_attributes.get(RUN) or {}).get("stringValue", ""))
 
     @property
+    def sender_role_id(self) -> str:
+        """
+        The id of the role that sent it, which no sender chooses; empty or another id if no role did.
+
+        AWS: `SenderId` of a role is its id, a colon and the name of the session (SQS, ReceiveMessage).
+        """
+        return self.attributes.get("SenderId", "").partition(":")[0]
+
+    @property
     def skips_overlap(self) -> bool:
         """Whether it is dropped if it was due before the last one of its schedule was done."""
         return str((self.message_attributes.get(OVERLAP) or {}).get("stringValue", "")) == SKIP

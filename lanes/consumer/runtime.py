@@ -20,7 +20,6 @@ from lanes.consumer.engines.check import BacklogCheck, DepthReader
 from lanes.consumer.engines.mapped import MappedEngine, TurnServices, Waker
 from lanes.consumer.engines.order import Reserve
 from lanes.consumer.engines.presence import Peers, PresenceTable
-from lanes.consumer.interceptors.overlap import Overlap
 from lanes.consumer.interceptors.overrides import OverrideFilter
 from lanes.consumer.ledger import CachedLedger, Ledger
 from lanes.consumer.outcome import Delays
@@ -235,7 +234,7 @@ class Runtime:
         self, settlement: Settlement, peers: Peers, rates: KindRates | None, environment: str
     ) -> list[Interceptor]:
         """Return the features that are on, in the order in which they judge a record."""
-        config, settings = self.deployment.config, self.deployment.config.consumer
+        config = self.deployment.config
         found: list[Interceptor] = []
         if self.overrides is not None:
             found.append(OverrideFilter(overrides=self.overrides, settlement=settlement, config=config))
@@ -245,13 +244,23 @@ class Runtime:
             found.append(TenantShare(peers=peers, settlement=settlement))
         if rates is not None:
             found.append(rates)
-        found.append(Overlap(ledger=self.ledger, settlement=settlement))
         # Last, so that a record that returns for its rate has claimed nothing.
+        return found + self._claimers(settlement, environment)
+
+    def _claimers(self, settlement: Settlement, environment: str) -> list[Interceptor]:
+        scheduler, settings = self.deployment.scheduler, self.deployment.config.consumer
+        if scheduler is None and not settings.idempotency:
+            return []
+        from lanes.consumer.interceptors.claims import Claims
+
+        found: list[Interceptor] = []
+        claims = Claims(ledger=self.ledger, environment=environment, settlement=settlement)
+        if scheduler is not None:
+            from lanes.consumer.interceptors.occurrences import Occurrences
+
+            found.append(Occurrences(claims=claims, role_id=scheduler.role_id))
         if settings.idempotency:
             from lanes.consumer.interceptors.idempotency import Idempotency
 
-            window = settings.idempotency_window
-            found.append(
-                Idempotency(ledger=self.ledger, environment=environment, window=window, settlement=settlement)
-            )
+            found.append(Idempotency(claims=claims, window=settings.idempotency_window))
         return found

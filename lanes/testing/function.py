@@ -67,6 +67,12 @@ class InvocationContext:
 
 
 QUEUE_ARN = "arn:aws:sqs:eu-central-1:123456789012:{}.fifo"
+SENDER_ID, SCHEDULER_ROLE_ID = "AIDASENDER", "AROASCHEDULER"
+"""Ids of a user that sends, and of Scheduler's role."""
+
+
+class ByScheduler(dict[str, Any]):
+    """Attributes of a message that Scheduler sends."""
 
 
 def sqs_event(queue: str, messages: Sequence[ReceivedMessage]) -> dict[str, Any]:
@@ -101,6 +107,9 @@ def system_attributes(message: ReceivedMessage) -> dict[str, str]:
         "MessageGroupId": message.group,
         "MessageDeduplicationId": message.deduplication_id,
         "SequenceNumber": str(message.sequence_number),
+        "SenderId": f"{SCHEDULER_ROLE_ID}:session"
+        if isinstance(message.attributes, ByScheduler)
+        else SENDER_ID,
     }
 
 

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from lanes.config import EngineName
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.consumer.runtime import Runtime
+from lanes.scheduled import Scheduler
 from lanes.testing.calls import Calls, InLine
+from lanes.testing.function import SCHEDULER_ROLE_ID
 from lanes.testing.queues import BELL, MemoryBell, MemoryQueues, bell_queue
 from lanes.testing.table import MemoryLedger, MemoryOverrides, MemoryRuns, MemorySlots
 
@@ -112,4 +114,5 @@ def deployment_in_memory(config: LanesConfig) -> Deployment:
         for lane in config.lanes
     }
     bell = f"https://sqs.invalid/{BELL}.fifo" if config.consumer.engine is EngineName.PULL else None
-    return Deployment(config=config, queues=queues, table="ledger", bell=bell)
+    scheduler = Scheduler(group="", role_arn="", role_id=SCHEDULER_ROLE_ID, dead_letter_arn="")
+    return Deployment(config=config, queues=queues, table="ledger", bell=bell, scheduler=scheduler)

@@ -281,13 +281,15 @@ def _describe(message: ReceivedMessage, system_names: set[str], names: Iterable[
 
 
 def _system_attributes(message: ReceivedMessage) -> dict[str, str]:
-    known = {"SenderId": DEFAULT_SENDER_ID, **system_attributes(message)}
+    known = {**system_attributes(message), "SenderId": DEFAULT_SENDER_ID}
     if message.dead_letter_source is not None:
         known["DeadLetterQueueSourceArn"] = message.dead_letter_source
     if isinstance(message.attributes, Payload):
-        trace = message.attributes.system_attributes.get("AWSTraceHeader")
-        if trace:
-            known["AWSTraceHeader"] = trace["StringValue"]
+        # moto has one sender; the emulated Scheduler says which role it has.
+        given = message.attributes.system_attributes
+        known |= {
+            name: given[name]["StringValue"] for name in ("AWSTraceHeader", "SenderId") if name in given
+        }
     return known
 
 

@@ -28,6 +28,7 @@ REGION = "eu-central-1"
 SCHEDULER = Scheduler(
     group="lanes",
     role_arn="arn:aws:iam::123456789012:role/scheduler",
+    role_id="AROASCHEDULER",
     dead_letter_arn="arn:aws:sqs:eu-central-1:123456789012:undelivered",
 )
 NIGHTLY = Schedule(name="nightly", kind="render", cron="0 3 * * *", timezone="Europe/Zurich", data={"a": 1})

@@ -6,13 +6,10 @@ Each test is a row of docs/how-to/trust.md; `ROWS` names them in its order.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import pytest
 
 from lanes import Message
-from lanes.config import Schedule
-from lanes.scheduled import SCHEDULED_TIME, occurrence
+from tests.contract.test_p4_periodic import moved
 from tests.support.followed import KIND, NAME, Followed
 from tests.support.infrastructure import ROOT
 from tests.support.memory import World
@@ -26,7 +23,7 @@ ROWS = {
     "Fill MAIN": "test_a_flood_of_main_does_not_delay_high",
     "Send a message of HIGH first, with its identity": "test_a_message_sent_before_the_real_one",
     "End a member of a run": "test_a_member_of_a_run_that_another_sender_forges",
-    "Have a schedule's occurrence skipped": "test_a_forged_occurrence_in_another_lane_skips_none",
+    "Have a schedule's occurrence skipped or held up": "test_a_forged_occurrence_skips_and_holds_up_none",
     "Send with another priority": "test_a_forged_priority_does_not_reach_what_the_handler_sends",
     "Send an unreadable body": "test_an_unreadable_body_is_a_dead_letter_of_its_lane",
     "Send a kind that MAIN does not take": "test_a_kind_that_the_lane_does_not_take_is_a_dead_letter",
@@ -92,46 +89,28 @@ def test_a_message_sent_before_the_real_one(engine, raw, runs):
     assert dead(world, "MAIN") == (["p-1"] if raw is PAYMENTS else [])
 
 
-@pytest.mark.parametrize("kinds", [["mail"], [KIND]])
-def test_a_member_of_a_run_that_another_sender_forges(engine, kinds):
-    """It ends the member only in a lane that takes its kind; the dead letter of another lane is no end of it."""
-    run = Followed(engine, lanes=[{"name": "HIGH", "threshold": 50}, {"name": "MAIN", "kinds": kinds}])
-    run.stray("c-0")
-    run.drain()
-    with run.world.producer(source="shop").run(NAME, expected=40) as sent:
+@pytest.mark.parametrize("key", ["0" * 16, None])
+def test_a_member_of_a_run_that_another_sender_forges(engine, key):
+    """It ends none: the run's key, or that of another run, can't be guessed, and the end has a place of its own."""
+    run = Followed(engine, lanes=[{"name": "HIGH", "threshold": 50}, {"name": "MAIN"}])
+    producer = run.world.producer(source="shop")
+    with producer.run("another", expected=40) as other:
+        key = key or other._mark.key
+    with producer.run(NAME, expected=40) as sent:
+        run.stray("c-0", run=f"1-{key}/{NAME}")
+        run.drain()
         sent.send_many([Message(kind=KIND, id="c-0", source="shop", priority=50)])
 
-    takes = kinds == [KIND]
-    assert run.progress().left == (0 if takes else 1)
-    assert run.dead == (set() if takes else {"c-0"})
+    assert run.handled == {"c-0"}
+    assert run.progress().left == 1
     run.drain()
     assert (run.progress().left, run.progress().counts.done) == (0, 1)
 
 
-def test_a_forged_occurrence_in_another_lane_skips_none(engine):
-    """The schedule's own lane decides which occurrence was done last."""
-    world, handled = world_of(OPEN, engine)
-    schedule = Schedule(name="tick", kind="tick", cron="* * * * *", overlap="skip", priority=50)
-    call = occurrence(schedule, "https://sqs/lane")
-
-    def fire(lane, at):
-        text = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        world.queues.live[lane].send(
-            call["MessageBody"].replace(SCHEDULED_TIME, text),
-            group=call["MessageGroupId"],
-            deduplication_id=f"{lane}-{text}",
-            attributes={
-                name: {"stringValue": value["StringValue"], "dataType": "String"}
-                for name, value in call["MessageAttributes"].items()
-            },
-        )
-
-    fire("MAIN", world.clock.now)
-    drained(world, steps=2)
-    fire("HIGH", world.clock.now - 5)
-    drained(world, steps=2)
-
-    assert len(handled) == 2
+@pytest.mark.parametrize("overlap", ["queue", "skip"])
+def test_a_forged_occurrence_skips_and_holds_up_none(engine, overlap):
+    """Only what Scheduler sent is an occurrence: the real one runs, beside the forged one."""
+    assert moved(engine, overlap=overlap, first_by=dict) == (2, 2)
 
 
 def test_a_forged_priority_does_not_reach_what_the_handler_sends(engine):

@@ -11,9 +11,18 @@ from lanes.config import LanesConfig, Schedule
 from lanes.errors import AwsError
 from lanes.scheduled import SCHEDULED_TIME, occurrence
 from lanes.testing import InMemoryLanes
-from tests.support.memory import consumer_of
+from lanes.testing.function import ByScheduler
+from tests.support.memory import World, consumer_of
 
 MINUTE = 60.0
+
+
+def lambda_attributes(call):
+    """Return the message attributes of a call in the form of Lambda's event."""
+    return {
+        name: {"stringValue": value["StringValue"], "dataType": "String"}
+        for name, value in call.get("MessageAttributes", {}).items()
+    }
 
 
 class Firing:
@@ -59,10 +68,7 @@ class Firing:
             filled(self.call["MessageBody"]),
             group=self.call["MessageGroupId"],
             deduplication_id=f"redrive-{minute}" if redrive else deduplication_id,
-            attributes={
-                name: {"stringValue": value["StringValue"], "dataType": "String"}
-                for name, value in self.call.get("MessageAttributes", {}).items()
-            },
+            attributes=(dict if redrive else ByScheduler)(lambda_attributes(self.call)),
         )
         return f"tick@{at}"
 
@@ -185,3 +191,45 @@ def test_what_runs_is_what_no_earlier_one_was_in_the_way_of(takes, late):
         firing.lanes.run_until_idle()
 
     assert firing.started == expected
+
+
+def moved(engine, *, overlap, first_by=ByScheduler):
+    """Run an occurrence of MAIN, during which Scheduler sends one to HIGH; return how many ran at once, and all."""
+    raw = {"lanes": [{"name": "HIGH", "threshold": 50}, {"name": "MAIN"}]}
+    world = World({**raw, "consumer": {"reserved_concurrency": 4}}, engine=engine)
+    running, most, handled = [], [], []
+
+    def fire(lane, second, *, by=ByScheduler):
+        schedule = Schedule(name="tick", kind="tick", cron="* * * * *", overlap=overlap)
+        call, text = occurrence(schedule, "https://sqs/lane"), f"2026-11-28T03:00:0{second}Z"
+        world.queues.live[lane].send(
+            call["MessageBody"].replace(SCHEDULED_TIME, text),
+            group=call["MessageGroupId"],
+            deduplication_id=text,
+            attributes=by(lambda_attributes(call)),
+        )
+
+    def tick(message):
+        running.append(message.id)
+        most.append(len(running))
+        if len(handled) + len(running) == 1:
+            fire("HIGH", 2)
+            world.step("HIGH", consumer=other)
+        running.remove(message.id)
+        handled.append(message.id)
+
+    world.consumer.handler("tick")(tick)
+    other = world.environment()
+    other.handler("tick")(tick)
+    fire("MAIN", 1, by=first_by)
+    world.step("MAIN")
+    for _ in range(4):
+        world.clock.advance(5)
+        world.step("HIGH", consumer=other)
+    return max(most), len(handled)
+
+
+@pytest.mark.parametrize(("overlap", "handled"), [("queue", 2), ("skip", 1)])
+def test_two_never_run_at_once_when_a_deploy_moves_the_schedule(engine, overlap, handled):
+    """The occurrences of the old lane and those of the new one have one claim, and one last end."""
+    assert moved(engine, overlap=overlap) == (1, handled)

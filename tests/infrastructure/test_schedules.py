@@ -152,6 +152,7 @@ def test_the_deployment_document_says_where_to_send_for_later(template):
 
     assert found.group == f"<{named(template, GROUP, 'SchedulesGroup')}>"
     assert found.role_arn == f"<{named(template, 'AWS::IAM::Role', 'SchedulesRole')}.Arn>"
+    assert found.role_id == f"<{named(template, 'AWS::IAM::Role', 'SchedulesRole')}.RoleId>"
     assert found.dead_letter_arn == f"<{named(template, 'AWS::SQS::Queue', 'SchedulesUndelivered')}.Arn>"
 
 

@@ -28,7 +28,11 @@ class Machine:
         self.url = self.sqs.create_queue(QueueName="lane.fifo", Attributes=fifo)["QueueUrl"]
         self.undelivered = self.sqs.create_queue(QueueName="undelivered")["QueueUrl"]
         self.now = datetime.now(UTC)
-        self.emulator = SchedulerEmulator(scheduler=self.scheduler, sqs=self.sqs, clock=lambda: self.now)
+        iam = boto3.client("iam")
+        self.role = iam.create_role(RoleName="sender", AssumeRolePolicyDocument="{}")["Role"]
+        self.emulator = SchedulerEmulator(
+            scheduler=self.scheduler, sqs=self.sqs, iam=iam, clock=lambda: self.now
+        )
 
     def add(self, expression, *, name="one", url=None, **settings):
         """Create a schedule that sends its time."""

@@ -18,6 +18,7 @@ from tests.support.page import PageProcess
 SCHEDULER = Scheduler(
     group="page",
     role_arn="arn:aws:iam::123456789012:role/scheduler",
+    role_id="AROASCHEDULER",
     dead_letter_arn="arn:aws:sqs:eu-central-1:123456789012:undelivered",
 )
 NIGHTLY = Schedule(name="nightly", kind="render", cron="0 3 * * *", timezone="Europe/Zurich")
