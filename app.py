@@ -17,9 +17,8 @@ from constructs import Construct
 from cdk.bulk.enqueue import BulkEnqueue
 from cdk.stack import PriorityLanesStack, report_unsafe_changes
 from cdk.stage import StageSettings
-from lanes.aws.clients import Clients, consumer_config
+from lanes.aws.clients import Clients, consumer_config, read_deployment
 from lanes.aws.errors import aws_errors
-from lanes.aws.parameters import read_deployment
 from lanes.config import LanesConfig
 from lanes.errors import ConfigurationError, LanesError
 

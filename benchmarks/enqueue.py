@@ -32,8 +32,8 @@ import pyarrow as pa
 from botocore.exceptions import ClientError
 
 from benchmarks.figures import Row, least, most, show
+from lanes.aws.batch_calls import open_calls
 from lanes.aws.clients import Clients
-from lanes.aws.queues.batch_calls import open_calls
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
 from spark_jobs.rows.arrow import rows_of_batches

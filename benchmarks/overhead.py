@@ -25,7 +25,7 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.batch import SqsFifoPartialProcessor, process_partial_response
 
 from benchmarks.figures import Row, most, show
-from lanes.aws.telemetry.powertools import PowertoolsTelemetry
+from lanes.aws.telemetry import PowertoolsTelemetry
 from lanes.bell import BODY
 from lanes.config import LanesConfig
 from lanes.config.deployment import VARIABLE, Deployment, LaneQueues

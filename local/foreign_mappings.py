@@ -2,7 +2,7 @@
 
 from typing import TextIO
 
-from lanes.aws.parameters import deployment_from_env
+from lanes.aws.clients import deployment_from_env
 from lanes.config.deployment import Deployment
 from lanes.errors import AwsError, ConfigurationError
 

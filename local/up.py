@@ -14,7 +14,7 @@ from typing import Any
 import typer
 from botocore.exceptions import ClientError
 
-from lanes.aws.parameters import parameter_name
+from lanes.aws.clients import parameter_name
 from lanes.cli.busy import busy
 from lanes.cli.printing import say
 from lanes.cli.target import UsageError

@@ -78,7 +78,7 @@ class DeadLetterReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
         """Give the dead letters of a lane, on the worker."""
-        from lanes.aws.queues.dead_letter_queues import DeadLetterQueueCalls
+        from lanes.aws.dead_letters import DeadLetterQueueCalls
 
         listing = list_dead_letters(
             DeadLetterQueueCalls(deployment=self._deployment, client=self._options.clients().sqs()),

@@ -140,7 +140,7 @@ def end(
 
 def runs_of(options: WriterOptions, deployment: Deployment) -> RunTable:
     """Give the table of runs."""
-    from lanes.aws.table.runs import DynamoDBRuns
+    from lanes.aws.runs import DynamoDBRuns
 
     return DynamoDBRuns(table=deployment.table, client=options.clients().dynamodb())
 

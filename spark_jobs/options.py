@@ -72,7 +72,7 @@ class Place:
         """
         if self.deployment is not None:
             return self.deployment
-        from lanes.aws.parameters import read_deployment
+        from lanes.aws.clients import read_deployment
 
         return read_deployment(self.clients().ssm(), str(self.stack))
 

@@ -6,7 +6,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lanes.aws.queues.batch_calls import open_calls
+from lanes.aws.batch_calls import open_calls
 
 from .sending.task import CONCURRENCY
 

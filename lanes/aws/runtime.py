@@ -7,15 +7,14 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from lanes.aws.clients import Clients, consumer_config, receiver_config
+from lanes.aws.bell import BellQueue
+from lanes.aws.clients import Clients, consumer_config, deployment_from_env, receiver_config
 from lanes.aws.lean_client import LeanClient
-from lanes.aws.parameters import deployment_from_env
-from lanes.aws.queues.bell import BellQueue
-from lanes.aws.queues.lane_queue import LaneQueueCalls
-from lanes.aws.table.ledger import DynamoDBLedger
-from lanes.aws.table.overrides import DynamoDBOverrides
-from lanes.aws.table.slots import DynamoDBPauses, DynamoDBSlots
-from lanes.aws.telemetry.powertools import PowertoolsTelemetry
+from lanes.aws.ledger import DynamoDBLedger
+from lanes.aws.overrides import DynamoDBOverrides
+from lanes.aws.queues import LaneQueueCalls
+from lanes.aws.slots import DynamoDBPauses, DynamoDBSlots
+from lanes.aws.telemetry import PowertoolsTelemetry
 from lanes.consumer.runtime import Runtime
 from lanes.errors import ConfigurationError
 
@@ -65,7 +64,7 @@ def runtime_from_env(environ: Mapping[str, str] | None = None) -> Runtime:
 
 def run_table(table: str, client: DynamoDBClient) -> RunTable:
     """Return the runs in a table; their module is loaded with the first one that is followed."""
-    from lanes.aws.table.runs import DynamoDBRuns
+    from lanes.aws.runs import DynamoDBRuns
 
     return DynamoDBRuns(table=table, client=client)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lanes.aws.stack.operations import Operations
+from lanes.aws.stack import Operations
 from lanes.cli.printing import moment
 from lanes.cli.target import UsageError, parse_priority, target_of, usage
 from lanes.config.table import nearest, parse_duration

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from lanes.aws.bulk.runs import CANCELLED, BulkApplication, BulkRun, BulkRuns
+from lanes.aws.bulk import CANCELLED, BulkApplication, BulkRun, BulkRuns
 from lanes.cli.arguments import duration
 from lanes.cli.printing import say, show_one
 from lanes.cli.target import ExitCode, UsageError, target_of

@@ -36,7 +36,7 @@ from lanes.operate.redrive import DeadLetterRun, Task
 from lanes.operate.runs import find_run
 
 if TYPE_CHECKING:
-    from lanes.aws.stack.operations import Operations
+    from lanes.aws.stack import Operations
     from lanes.operate.dead_letters import DeadLetteredMessage, Listing
     from lanes.operate.redrive import RunProgress
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lanes.aws.queues.lane_queue import LaneQueueCalls
-from lanes.aws.stack.operations import Operations
+from lanes.aws.queues import LaneQueueCalls
+from lanes.aws.stack import Operations
 from lanes.cli.printing import say, show_json, show_one
 from lanes.cli.target import UsageError
 from lanes.config import LanesConfig
@@ -241,7 +241,7 @@ def relay(context: typer.Context, *, once: Once = False, json_log: Json = None) 
 def make_relay(outbox: OutboxTarget, *, is_json: bool = False) -> Relay:
     """Create the relay from an outbox to the lanes of the stack."""
     # Not for other verbs: they load the packages of a relay's function.
-    from lanes.aws.telemetry.outbox import PowertoolsRelayTelemetry
+    from lanes.aws.outbox_telemetry import PowertoolsRelayTelemetry
     from lanes.outbox.dynamodb.relay_function import relay_producer
 
     clients = outbox.stack.clients()

@@ -24,7 +24,7 @@ from lanes.runs import Ends
 from lanes.scheduled import LATER, PERIODIC
 
 if TYPE_CHECKING:
-    from lanes.aws.stack.operations import Operations
+    from lanes.aws.stack import Operations
     from lanes.operate.runs import Progress as Reading
     from lanes.runs import Head
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from lanes.aws.stack.operations import Operations
+    from lanes.aws.stack import Operations
     from lanes.cli.target import Target
 
 SHOWN = ("id", "lane", "message_id", "sequence_number", "not_before")

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console, RenderableType
 
-    from lanes.aws.stack.operations import Operations
+    from lanes.aws.stack import Operations
     from lanes.operate.recent import Failure, RecentWork, Running
     from lanes.operate.status import BlockedGroup, LaneStatus, Status
     from lanes.operate.symptoms import AwayResource, Symptom

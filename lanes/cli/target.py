@@ -11,8 +11,7 @@ import enum
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from lanes.aws.clients import Clients, relay_config
-from lanes.aws.parameters import read_deployment
+from lanes.aws.clients import Clients, read_deployment, relay_config
 from lanes.errors import ConfigurationError, InvalidMessageError
 from lanes.operate.send import read_priority
 

@@ -26,7 +26,7 @@ from lanes.operate.tracer import Tracer, trace_id_in
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lanes.aws.stack.operations import Operations
+    from lanes.aws.stack import Operations
     from lanes.operate.log import LogEvent, LogLine, MessageEvent
     from lanes.operate.trace import Step, Trace
     from lanes.operate.tracer import TracedMessage

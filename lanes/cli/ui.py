@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from lanes.aws.stack.operations import Operations
+from lanes.aws.stack import Operations
 from lanes.cli.arguments import duration
 from lanes.cli.printing import say, show_json
 from lanes.cli.relay import Database, OutboxTarget, Table

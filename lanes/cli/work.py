@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lanes.aws.parameters import deployment_from_env
-from lanes.aws.telemetry.powertools import PowertoolsTelemetry
+from lanes.aws.clients import deployment_from_env
+from lanes.aws.telemetry import PowertoolsTelemetry
 from lanes.cli.arguments import duration
 from lanes.cli.printing import say
 from lanes.cli.target import ExitCode, target_of, usage

@@ -22,7 +22,7 @@ from lanes.config.settings import (
 from lanes.config.table import ConfigTable, describe, format_duration, parse_duration, settings_of
 
 # Names begin with a capital or a digit, since other items of the index that holds parked records begin with a small
-# letter (`lanes.aws.table.items`).
+# letter (`lanes.aws.items`).
 NAME = re.compile(r"[A-Z0-9][A-Za-z0-9_-]{0,39}")
 DEAD_LETTER = "deadletter"
 

@@ -85,7 +85,7 @@ class Lane:
     """
 
     # Begins with a capital or a digit, since other items of the index that holds parked records begin with a small
-    # letter (`lanes.aws.table.items`).
+    # letter (`lanes.aws.items`).
     name: str = field(
         metadata=declared(
             "unique, ignoring case and punctuation; not another name followed by `DeadLetter`",

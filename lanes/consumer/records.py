@@ -113,9 +113,9 @@ class RawRecord:
 
         The first use loads Powertools' event types, which takes about 30 ms.
         """
-        from lanes.aws.queues.record_type import sqs_record
+        from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
-        return sqs_record(self.entry)
+        return SQSRecord(dict(self.entry))
 
     def body_as(self, event_type: Callable[[Any], T]) -> T:
         """

@@ -113,8 +113,7 @@ class Producer:
             ConfigurationError: the parameter does not exist or is invalid.
             AwsError: the call failed.
         """
-        from lanes.aws.clients import Clients
-        from lanes.aws.parameters import read_deployment
+        from lanes.aws.clients import Clients, read_deployment
 
         clients = Clients(region=region, endpoint_url=endpoint_url, session=session)
         deployment = read_deployment(clients.ssm(), stack_name)
@@ -130,7 +129,7 @@ class Producer:
         Raises:
             ConfigurationError: the variable is missing or invalid.
         """
-        from lanes.aws.parameters import deployment_from_env
+        from lanes.aws.clients import deployment_from_env
 
         return cls.from_deployment(deployment_from_env(), rules=rules, source=source)
 
@@ -147,14 +146,14 @@ class Producer:
     ) -> Producer:
         """Send to the lanes of a deployment; the other arguments are those of `from_stack`."""
         from lanes.aws.clients import Clients
-        from lanes.aws.queues.sending import SqsSender
         from lanes.aws.scheduler import later_of
+        from lanes.aws.sending import SqsSender
 
         clients = Clients(region=region, endpoint_url=endpoint_url, session=session)
         sender = SqsSender.to_lanes(deployment, clients.sqs())
 
         def runs() -> RunTable:
-            from lanes.aws.table.runs import DynamoDBRuns
+            from lanes.aws.runs import DynamoDBRuns
 
             return DynamoDBRuns(table=deployment.table, client=clients.dynamodb())
 

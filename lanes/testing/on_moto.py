@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from lanes.aws.clients import Clients
-from lanes.aws.parameters import parameter_name
+from lanes.aws.clients import Clients, parameter_name
 from lanes.aws.runtime import runtime_from_env
 from lanes.config import EngineName
 from lanes.config.deployment import Deployment, LaneQueues

@@ -12,8 +12,8 @@ from lanes.errors import AwsError, ConfigurationError, LanesError, MessageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from lanes.aws.cloudwatch.logs import LogCalls
-    from lanes.aws.stack.operations import Operations
+    from lanes.aws.cloudwatch import LogCalls
+    from lanes.aws.stack import Operations
     from lanes.config import LanesConfig
     from lanes.operate.log import LogLine
     from lanes.outbox.operations import Operator

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from lanes import Message, Producer
-from lanes.aws.queues.lane_queue import NOTE_ATTRIBUTE
+from lanes.aws.queues import NOTE_ATTRIBUTE
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment
 from lanes.events import Count, Event

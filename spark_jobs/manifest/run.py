@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from lanes.aws.bulk.manifest_files import OF_TASK, ManifestCounts, counts_of, last_attempts, task_of
+from lanes.aws.bulk import OF_TASK, ManifestCounts, counts_of, last_attempts, task_of
 
 from .sent_before import SentBefore
 from .task import TaskManifest, read_ids

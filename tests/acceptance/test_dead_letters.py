@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from lanes.aws.queues.lane_queue import NOTE_ATTRIBUTE
+from lanes.aws.queues import NOTE_ATTRIBUTE
 from lanes.operate.redrive import RunProgress
 from tests.support.operating import drain, put_dead_letters
 

@@ -7,7 +7,7 @@ import zipfile
 
 import pytest
 
-from lanes.aws.table.runs import DynamoDBRuns
+from lanes.aws.runs import DynamoDBRuns
 from lanes.cli.main import EXAMPLES
 from lanes.runs import Head
 from local.deployed import make_client

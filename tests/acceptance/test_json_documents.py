@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
-from lanes.aws.table.runs import DynamoDBRuns
+from lanes.aws.runs import DynamoDBRuns
 from lanes.cli.main import command
 from lanes.outbox import SqlOutbox
 from lanes.runs import Counts, Head, Mark

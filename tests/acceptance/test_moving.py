@@ -3,8 +3,7 @@
 import pytest
 import sqlalchemy as sa
 
-from lanes.aws.table.override_items import OVERRIDE, OVERRIDES_KEY
-from lanes.aws.table.overrides import DynamoDBOverrides
+from lanes.aws.overrides import OVERRIDE, OVERRIDES_KEY, DynamoDBOverrides
 from lanes.outbox import SqlOutbox
 from lanes.overrides import Cancelled
 from tests.support.operating import drain

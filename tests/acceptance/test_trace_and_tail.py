@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from lanes.aws.table.ledger import DynamoDBLedger
+from lanes.aws.ledger import DynamoDBLedger
 from lanes.consumer.ledger import Ending, Entry
 
 GROUP = "/aws/lambda/traced"

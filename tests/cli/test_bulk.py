@@ -13,7 +13,7 @@ from pathlib import Path
 import boto3
 import pytest
 
-from lanes.aws.bulk.runs import BulkRun, BulkRuns
+from lanes.aws.bulk import BulkRun, BulkRuns
 from lanes.cli import bulk
 from spark_jobs.arguments import enqueue_parser as parser
 from tests.support.command import Typed

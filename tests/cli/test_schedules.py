@@ -10,9 +10,9 @@ import pytest
 from moto import mock_aws
 from typer.testing import CliRunner
 
-from lanes.aws.queues.sending import SqsSender
+from lanes.aws.runs import DynamoDBRuns
 from lanes.aws.scheduler import SchedulerCalls
-from lanes.aws.table.runs import DynamoDBRuns
+from lanes.aws.sending import SqsSender
 from lanes.cli import runs as verbs
 from lanes.cli import send as send_verb
 from lanes.cli.main import app

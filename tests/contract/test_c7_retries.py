@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from lanes import Consumer, DeadLetter, Retry
-from lanes.aws.telemetry.powertools import PowertoolsTelemetry
+from lanes.aws.telemetry import PowertoolsTelemetry
 from lanes.consumer.engines.looks import POLL
 from lanes.priority import current_priority
 from lanes.testing.calls import ProcessKilled

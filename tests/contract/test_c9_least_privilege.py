@@ -14,7 +14,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk.assertions import Match, Template
 
 from cdk import Ledger
-from lanes.aws.table import ledger, override_items, runs, slots
+from lanes.aws import ledger, overrides, runs, slots
 from lanes.consumer.ledger import Entry
 from lanes.overrides import Cancelled
 from lanes.runs import Mark
@@ -33,12 +33,12 @@ from tests.support.infrastructure import (
 QUEUE = "AWS::SQS::Queue"
 TABLE = "AWS::DynamoDB::Table"
 CALLERS = [
-    ("sqs", "queues/lane_queue"),
-    ("dynamodb", "table/items"),
-    ("dynamodb", "table/ledger"),
-    ("dynamodb", "table/slots"),
-    ("dynamodb", "table/overrides"),
-    ("dynamodb", "table/runs"),
+    ("sqs", "queues"),
+    ("dynamodb", "items"),
+    ("dynamodb", "ledger"),
+    ("dynamodb", "slots"),
+    ("dynamodb", "overrides"),
+    ("dynamodb", "runs"),
 ]
 
 
@@ -214,8 +214,8 @@ def keys_written_by_the_consumer():
         ledger.effect_key("s" * 2000),
         runs.head_key("r"),
         runs.node_key(Mark("r", 3), 0, 2),
-        override_items.redirect_key("MAIN", "g"),
-        override_items.item_of_cancelled(cancelled),
+        overrides.redirect_key("MAIN", "g"),
+        overrides.item_of_cancelled(cancelled),
         slots.KEY,
     ]
     return [item["pk"]["S"] for item in items]

@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 import spark_jobs
-from lanes.aws.table.runs import DynamoDBRuns
+from lanes.aws.runs import DynamoDBRuns
 from lanes.message import RUN, Message
 from lanes.runs import End, Ends, Mark, State
 from spark_jobs.failures import WriteFailedError

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 import pytest
 from pyspark.errors import AnalysisException
 
-from lanes.aws.queues.lane_queue import NOTE_ATTRIBUTE
+from lanes.aws.queues import NOTE_ATTRIBUTE
 from spark_jobs.dead_letters import SCHEMA
 
 DIED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

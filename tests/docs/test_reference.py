@@ -10,7 +10,7 @@ import pytest
 
 import cdk
 from cdk.function.lambda_function import own_variables
-from lanes.aws.queues import lane_queue
+from lanes.aws import queues
 from lanes.cli.main import command as root_command
 from lanes.cli.target import ExitCode
 from lanes.config import ConsumerSettings, EngineName, Lane, LanesConfig, OutboxSettings, Schedule
@@ -145,12 +145,12 @@ def test_a_dead_letters_fields_are_those_of_the_code():
     note = DeadLetterNote(
         reason="r", error="e", attempts=1, yields=0, receives=1, first_received_at=1.0, dead_lettered_at=2.0
     )
-    sent = lane_queue.attributes_with(note, "MAIN", RECORD)
+    sent = queues.attributes_with(note, "MAIN", RECORD)
     documented = {name for row in rows(REFERENCE / "message.md", "## Dead letters") for name in codes(row[0])}
 
-    assert list(sent) == [lane_queue.NOTE_ATTRIBUTE]
-    assert documented == set(json.loads(sent[lane_queue.NOTE_ATTRIBUTE]["StringValue"]))
-    assert lane_queue.NOTE_ATTRIBUTE in spans(REFERENCE / "message.md")
+    assert list(sent) == [queues.NOTE_ATTRIBUTE]
+    assert documented == set(json.loads(sent[queues.NOTE_ATTRIBUTE]["StringValue"]))
+    assert queues.NOTE_ATTRIBUTE in spans(REFERENCE / "message.md")
 
 
 def test_the_functions_variables_are_those_of_the_construct():

@@ -9,11 +9,11 @@ from botocore.stub import Stubber
 from moto import mock_aws
 
 from lanes import LanesConfig, Message, Producer
+from lanes.aws.bell import BellQueue, SenderBell, sender_bell
 from lanes.aws.clients import Clients
-from lanes.aws.queues.bell import BellQueue, SenderBell, sender_bell
-from lanes.aws.queues.dead_letter_queues import DeadLetterQueueCalls
-from lanes.aws.queues.sending import SqsSender
-from lanes.aws.stack.operations import Operations
+from lanes.aws.dead_letters import DeadLetterQueueCalls
+from lanes.aws.sending import SqsSender
+from lanes.aws.stack import Operations
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.errors import AwsError
 from lanes.operate.dead_letters import DeadLetteredMessage

@@ -6,7 +6,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from lanes.aws.cloudwatch.figures import CloudWatchFigures
+from lanes.aws.cloudwatch import CloudWatchFigures
 from lanes.operate.figures import LaneMinute
 from tests.support.operating import STACK, make_deployment
 

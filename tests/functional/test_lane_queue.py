@@ -13,8 +13,8 @@ from botocore.stub import ANY, Stubber
 from moto import mock_aws
 
 from lanes.aws.clients import Clients, receiver_config
-from lanes.aws.queues.dead_letter_queues import DeadLetterQueueCalls
-from lanes.aws.queues.lane_queue import NOTE_ATTRIBUTE, LaneQueueCalls, attribute_in_note, attributes_with
+from lanes.aws.dead_letters import DeadLetterQueueCalls
+from lanes.aws.queues import NOTE_ATTRIBUTE, LaneQueueCalls, attribute_in_note, attributes_with
 from lanes.aws.runtime import runtime_from_env
 from lanes.bell import is_ring, lane_rings
 from lanes.config import LanesConfig

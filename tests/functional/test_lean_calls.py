@@ -15,9 +15,9 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lanes.aws.batch_calls import LeanCalls, batch_body, open_calls
 from lanes.aws.clients import Clients
-from lanes.aws.queues.batch_calls import LeanCalls, batch_body, open_calls
-from lanes.aws.queues.sending import SqsSender
+from lanes.aws.sending import SqsSender
 from lanes.aws.wire import Boto3NeededError
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
@@ -237,7 +237,7 @@ def dated(answer, date, **headers):
 def test_the_bell_is_rung_in_each_second_with_accepted_messages(monkeypatch, lean):
     """While a bulk task sends: for the first answer of a second, however it is written."""
     if not lean:
-        monkeypatch.setattr("lanes.aws.queues.batch_calls.Endpoint", _Unreachable)
+        monkeypatch.setattr("lanes.aws.batch_calls.Endpoint", _Unreachable)
     busy = {"Id": "0", "SenderFault": False, "Code": "InternalError"}
     server = Server(
         dated(ok("0"), FIRST),

@@ -13,7 +13,7 @@ from moto import mock_aws
 
 from lanes.aws.clients import Clients, consumer_config
 from lanes.aws.lean_client import LeanClient
-from lanes.aws.queues.lane_queue import LaneQueueCalls
+from lanes.aws.queues import LaneQueueCalls
 from lanes.aws.wire import Connection, Endpoint
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues

@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 from moto import mock_aws
 
 from lanes.aws.clients import Clients, consumer_config
-from lanes.aws.table.ledger import KEPT_SECONDS, DynamoDBLedger
+from lanes.aws.ledger import KEPT_SECONDS, DynamoDBLedger
 from lanes.consumer.ledger import Effect, Ending, Entry, Park
 from lanes.errors import AwsError
 from lanes.testing.calls import Calls

@@ -12,7 +12,7 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import AmazonCloudWatchEMFProvider
 
-from lanes.aws.telemetry.log_line import LogLines
+from lanes.aws.telemetry import LogLines
 from lanes.cli.relay import ConsoleTelemetry
 from lanes.outbox.telemetry import RelayMetric
 

@@ -4,7 +4,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from lanes.aws.cloudwatch.logs import LogCalls
+from lanes.aws.cloudwatch import LogCalls
 from lanes.errors import AwsError
 
 GROUP = "/aws/lambda/f"

@@ -10,7 +10,7 @@ import pytest
 from moto import mock_aws
 
 from lanes.aws.clients import Clients
-from lanes.aws.stack.operations import Operations
+from lanes.aws.stack import Operations
 from lanes.errors import ConfigurationError
 from lanes.operate.check import Check
 from lanes.operate.pause import switch, the_mapping

@@ -11,10 +11,10 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from lanes.aws.table.audit import DynamoDBAuditTrail, RedriveRecords
-from lanes.aws.table.ledger import DynamoDBLedger
-from lanes.aws.table.overrides import DynamoDBOverrides
-from lanes.aws.table.slots import DynamoDBPauses, DynamoDBSlots
+from lanes.aws.audit import DynamoDBAuditTrail, RedriveRecords
+from lanes.aws.ledger import DynamoDBLedger
+from lanes.aws.overrides import DynamoDBOverrides
+from lanes.aws.slots import DynamoDBPauses, DynamoDBSlots
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.consumer.engines.presence import Presence

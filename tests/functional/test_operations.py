@@ -10,12 +10,12 @@ import boto3
 import pytest
 from moto import mock_aws
 
+from lanes.aws import dead_letters
+from lanes.aws.audit import RedriveRecords
 from lanes.aws.clients import Clients
-from lanes.aws.cloudwatch.figures import CloudWatchFigures
-from lanes.aws.queues import dead_letter_queues
-from lanes.aws.stack.operations import Operations
-from lanes.aws.table.audit import RedriveRecords
-from lanes.aws.table.ledger import DynamoDBLedger
+from lanes.aws.cloudwatch import CloudWatchFigures
+from lanes.aws.ledger import DynamoDBLedger
+from lanes.aws.stack import Operations
 from lanes.consumer.ledger import Blocking, Entry, Park
 from lanes.errors import AwsError
 from lanes.operate import dead_letters as listing
@@ -41,7 +41,7 @@ def _aws():
 @pytest.fixture
 def operations(monkeypatch):
     """What verbs call, for three lanes; an empty queue says so at once."""
-    monkeypatch.setattr(dead_letter_queues, "WAIT_SECONDS", 0)
+    monkeypatch.setattr(dead_letters, "WAIT_SECONDS", 0)
     return Operations(deployment=make_deployment(boto3.client), clients=Clients(), stack_name=STACK)
 
 

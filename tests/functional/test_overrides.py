@@ -4,8 +4,8 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from lanes.aws.queues.lane_queue import LaneQueueCalls
-from lanes.aws.table.overrides import MOST_STANDING, DynamoDBOverrides
+from lanes.aws.overrides import MOST_STANDING, DynamoDBOverrides
+from lanes.aws.queues import LaneQueueCalls
 from lanes.consumer.records import RawRecord
 from lanes.errors import AwsError
 from lanes.message_filter import MessageFilter

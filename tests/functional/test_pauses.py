@@ -4,7 +4,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from lanes.aws.table.slots import DynamoDBPauses
+from lanes.aws.slots import DynamoDBPauses
 from lanes.errors import AwsError
 from lanes.testing.calls import Calls
 from lanes.testing.table import MemoryPauses

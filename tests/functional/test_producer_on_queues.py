@@ -9,12 +9,11 @@ from botocore.exceptions import ClientError, ParamValidationError, ReadTimeoutEr
 from moto import mock_aws
 
 from lanes import Message, PartialSendError, Producer
-from lanes.aws.clients import Clients, consumer_config
+from lanes.aws.clients import Clients, consumer_config, deployment_from_env, read_deployment
 from lanes.aws.errors import aws_errors
-from lanes.aws.parameters import deployment_from_env, read_deployment
-from lanes.aws.queues.sending import SqsSender
 from lanes.aws.runtime import runtime_from_env
-from lanes.aws.stack.mappings import table_of
+from lanes.aws.sending import SqsSender
+from lanes.aws.stack import table_of
 from lanes.config.deployment import pointer
 from lanes.consumer.records import RawRecord
 from lanes.errors import AwsError, ConfigurationError

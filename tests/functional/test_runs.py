@@ -6,7 +6,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from lanes.aws.table.runs import KEPT_SECONDS, DynamoDBRuns
+from lanes.aws.runs import KEPT_SECONDS, DynamoDBRuns
 from lanes.errors import AwsError
 from lanes.producer.seal import MemberSet, open_run, seal
 from lanes.runs import Counts, End, Ends, Head, chunks_for

@@ -6,7 +6,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from lanes.aws.table.slots import FORGOTTEN_AFTER, DynamoDBSlots
+from lanes.aws.slots import FORGOTTEN_AFTER, DynamoDBSlots
 from lanes.consumer.engines.presence import Presence
 from lanes.errors import AwsError
 from lanes.testing.calls import Calls

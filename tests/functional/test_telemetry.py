@@ -7,7 +7,7 @@ import json
 import pytest
 
 from lanes import Consumer
-from lanes.aws.telemetry.powertools import MOST_VALUES, PowertoolsTelemetry
+from lanes.aws.telemetry import MOST_VALUES, PowertoolsTelemetry
 from lanes.errors import AwsError
 from lanes.metrics import Metric
 from lanes.testing.table import PAUSES_READ, MemoryPauses

@@ -11,8 +11,8 @@ import boto3
 from botocore.exceptions import ClientError
 
 from lanes import Producer
-from lanes.aws.queues.sending import SqsSender
-from lanes.aws.telemetry.outbox import PowertoolsRelayTelemetry
+from lanes.aws.outbox_telemetry import PowertoolsRelayTelemetry
+from lanes.aws.sending import SqsSender
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.outbox import DynamoOutbox

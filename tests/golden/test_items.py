@@ -4,11 +4,11 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from lanes.aws.table.audit import DynamoDBAuditTrail, RedriveRecords
-from lanes.aws.table.ledger import DynamoDBLedger
-from lanes.aws.table.overrides import DynamoDBOverrides
-from lanes.aws.table.runs import DynamoDBRuns
-from lanes.aws.table.slots import DynamoDBPauses, DynamoDBSlots
+from lanes.aws.audit import DynamoDBAuditTrail, RedriveRecords
+from lanes.aws.ledger import DynamoDBLedger
+from lanes.aws.overrides import DynamoDBOverrides
+from lanes.aws.runs import DynamoDBRuns
+from lanes.aws.slots import DynamoDBPauses, DynamoDBSlots
 from lanes.consumer.engines.presence import Presence
 from lanes.consumer.ledger import Blocking, Ending, Entry, Park
 from lanes.message_filter import MessageFilter

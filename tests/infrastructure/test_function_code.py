@@ -118,7 +118,7 @@ def test_the_handler_is_imported_from_the_asset_alone(asset):
 
 
 FUNCTIONS = {
-    "consumer": "lanes.aws.runtime, lanes.aws.queues.record_type",
+    "consumer": "lanes.aws.runtime, aws_lambda_powertools.utilities.data_classes.sqs_event",
     "outbox_relay": "lanes.outbox.dynamodb.relay_function, lanes.outbox.dynamodb.store",
 }
 

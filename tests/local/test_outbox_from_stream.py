@@ -3,8 +3,7 @@
 import boto3
 import pytest
 
-from lanes.aws.clients import Clients
-from lanes.aws.parameters import read_deployment
+from lanes.aws.clients import Clients, read_deployment
 from lanes.outbox import DynamoOutbox, EntryState
 from lanes.outbox.dynamodb.operations import DynamoDBOutboxOperations
 from lanes.outbox.dynamodb.store import DynamoDBOutboxStore

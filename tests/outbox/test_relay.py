@@ -8,7 +8,7 @@ from io import BytesIO
 
 import pytest
 
-from lanes.aws.telemetry.outbox import PowertoolsRelayTelemetry
+from lanes.aws.outbox_telemetry import PowertoolsRelayTelemetry
 from lanes.errors import InvalidMessageError, OutboxStoreError
 from lanes.message import LARGEST_BODY_BYTES, size_bytes
 from lanes.outbox import EntryFilter, Operator

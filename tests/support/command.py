@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lanes.aws.queues import dead_letter_queues
+from lanes.aws import dead_letters
 from lanes.cli import main as command_line
 from local.account import isolated_variables
 
@@ -45,7 +45,7 @@ class Typed:
             for name in without:
                 patch.delenv(name, raising=False)
             patch.chdir(ROOT)
-            patch.setattr(dead_letter_queues, "WAIT_SECONDS", 0)
+            patch.setattr(dead_letters, "WAIT_SECONDS", 0)
             patch.setattr(command_line, "command", lambda: COMMAND)
             patch.setattr(sys, "argv", ["lanes", *arguments])
             patch.setattr(sys, "stdin", io.StringIO(text or ""))

@@ -18,8 +18,8 @@ from types import SimpleNamespace
 
 import boto3
 
+from lanes.aws.batch_calls import LeanCalls
 from lanes.aws.clients import READ_TIMEOUT_SECONDS
-from lanes.aws.queues.batch_calls import LeanCalls
 from lanes.aws.wire import Connection, Endpoint
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues

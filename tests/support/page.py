@@ -16,7 +16,7 @@ import zipfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from lanes.aws.table.runs import DynamoDBRuns
+from lanes.aws.runs import DynamoDBRuns
 from lanes.outbox import SqlOutbox
 from lanes.runs import End, Ends, Head
 from local.deployed import make_client

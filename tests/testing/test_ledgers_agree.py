@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from moto import mock_aws
 
-from lanes.aws.table.ledger import DynamoDBLedger
+from lanes.aws.ledger import DynamoDBLedger
 from lanes.consumer.ledger import Blocking, Ending, Entry, Park
 from lanes.testing.calls import Calls
 from lanes.testing.table import MemoryLedger

@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 from playwright.sync_api import expect
 
-from lanes.aws.queues.sending import SqsSender
 from lanes.aws.scheduler import SchedulerCalls
+from lanes.aws.sending import SqsSender
 from lanes.config import Schedule
 from lanes.producer import Producer
 from lanes.scheduled import PERIODIC, Scheduler, expression_of, occurrence

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from lanes.aws.table.items import sortable
+from lanes.aws.items import sortable
 from local.server import AwsServer
 from tests.support.operating import put_dead_letters
 from tests.support.page import ROOT, PageProcess, Scene

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lanes.aws.table import audit, override_items
-from lanes.aws.table.ledger import LONGEST_KEY, effect_key, entry_key
+from lanes.aws import audit, overrides
+from lanes.aws.ledger import LONGEST_KEY, effect_key, entry_key
 from lanes.config.lanes import NAME
 from lanes.message import REDRIVEN, Message, identity_of
 from lanes.outbox.dynamodb import item
@@ -31,7 +31,7 @@ JOINED = {
     "identity": (st.tuples(TEXTS, TEXTS, TEXTS), identity_of),
     "effect": (st.tuples(TEXTS, TEXTS, TEXTS), lambda *parts: effect_key(identity_of(*parts))["pk"]["S"]),
     "entry": (st.tuples(LANES, TEXTS), entry_key),
-    "redirect": (st.tuples(LANES, TEXTS), lambda *parts: override_items.redirect_key(*parts)["pk"]["S"]),
+    "redirect": (st.tuples(LANES, TEXTS), lambda *parts: overrides.redirect_key(*parts)["pk"]["S"]),
     "copy": (st.tuples(LANES, TEXTS), audit._key),
     "chain": (st.tuples(LANES, TEXTS), chain_of),
     "outbox partition": (st.tuples(TEXTS, st.none() | TEXTS), item.partition_of),

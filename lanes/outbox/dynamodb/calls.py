@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lanes.aws.errors import CANCELLED, aws_errors
-from lanes.aws.table.items import pages_of
+from lanes.aws.items import pages_of
 from lanes.errors import AwsError
 
 if TYPE_CHECKING:

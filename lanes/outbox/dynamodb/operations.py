@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
-from lanes.aws.table.items import MAX_READ, number_in, pages_of, read_items, text_in
-from lanes.aws.table.ledger import effect_key
+from lanes.aws.items import MAX_READ, number_in, pages_of, read_items, text_in
+from lanes.aws.ledger import effect_key
 from lanes.outbox.dynamodb.changes import Change, cancelled
 from lanes.outbox.dynamodb.item import (
     AUDIT,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Unpack
 
-from lanes.aws.clients import Clients
-from lanes.aws.parameters import deployment_from_env, read_deployment
+from lanes.aws.clients import Clients, deployment_from_env, read_deployment
 from lanes.errors import ConfigurationError
 from lanes.outbox.dynamodb.transaction import OutboxTransaction, actions_of
 from lanes.outbox.outbox import Outbox

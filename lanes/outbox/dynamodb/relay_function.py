@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from lanes.aws.clients import Clients, relay_config
-from lanes.aws.parameters import deployment_from_env
-from lanes.aws.queues.lane_queue import LaneQueueCalls
-from lanes.aws.queues.sending import SqsSender
-from lanes.aws.telemetry.outbox import PowertoolsRelayTelemetry
+from lanes.aws.clients import Clients, deployment_from_env, relay_config
+from lanes.aws.outbox_telemetry import PowertoolsRelayTelemetry
+from lanes.aws.queues import LaneQueueCalls
+from lanes.aws.sending import SqsSender
 from lanes.errors import ConfigurationError
 from lanes.outbox.dynamodb.store import DynamoDBOutboxStore
 from lanes.outbox.entry import EntryState

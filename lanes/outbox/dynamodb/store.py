@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lanes.aws.table.items import pages_of
+from lanes.aws.items import pages_of
 from lanes.errors import AwsError, UnwrittenMarksError
 from lanes.fault_codes import Cause, cause_of
 from lanes.outbox.dynamodb.calls import CONCURRENCY, TableCalls

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from rich.console import Console
 
-from lanes.aws.cloudwatch.figures import CloudWatchFigures
+from lanes.aws.cloudwatch import CloudWatchFigures
 from lanes.cli.status import Reading, tables_of
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues

@@ -57,7 +57,7 @@ def letter(number, group):
 
 def read(monkeypatch, queue):
     """Read the lane, and give the ids."""
-    monkeypatch.setattr("lanes.aws.queues.dead_letter_queues.DeadLetterQueueCalls", lambda **_: queue)
+    monkeypatch.setattr("lanes.aws.dead_letters.DeadLetterQueueCalls", lambda **_: queue)
     monkeypatch.setattr(ReaderOptions, "clients", lambda _: SimpleNamespace(sqs=lambda: None))
     reader = DeadLetterReader(ReaderOptions(stack="Shop"), SimpleNamespace())
     return [row[11] for row in reader.read(SimpleNamespace(value="MAIN"))]

@@ -7,7 +7,7 @@ from math import nan
 
 import pytest
 
-from lanes.aws.bulk.manifest_files import counts_of
+from lanes.aws.bulk import counts_of
 from spark_jobs.manifest.run import RunManifest
 from spark_jobs.manifest.sent_before import SentBefore
 from spark_jobs.manifest.storage import S3Storage, open_storage

@@ -22,7 +22,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
-from lanes.aws.table.items import (
+from lanes.aws.items import (
     CONDITION_FAILED,
     flag_in,
     key_parts,
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from mypy_boto3_dynamodb import DynamoDBClient
+
 
 KEPT_SECONDS = 15 * 24 * 3600
 """AWS: a message lives at most 14 days in a queue; its entry a day longer."""

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
-from lanes.aws.table.items import flag_in, number_in, text_in
-from lanes.aws.table.ledger import number
+from lanes.aws.items import flag_in, number_in, text_in
+from lanes.aws.ledger import number
 from lanes.consumer.engines.presence import Presence, PresenceSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mypy_boto3_dynamodb import DynamoDBClient
+
 
 KEY = {"pk": {"S": "slots"}}
 PAUSES_KEY = {"pk": {"S": "pauses"}}

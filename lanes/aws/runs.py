@@ -14,7 +14,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
-from lanes.aws.table.items import CONDITION_FAILED, latest_in, number_in, read_items, sortable, text_in
+from lanes.aws.items import CONDITION_FAILED, latest_in, number_in, read_items, sortable, text_in
 from lanes.errors import AwsError
 from lanes.runs import Chunk, Counts, End, Head, Mark
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from mypy_boto3_dynamodb import DynamoDBClient
+
 
 PARTITION = "run"
 """Partition of the index in which heads are found: no lane's name begins with a small letter."""

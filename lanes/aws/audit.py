@@ -6,15 +6,16 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
+from lanes.aws import ledger
 from lanes.aws.errors import aws_errors
-from lanes.aws.table import ledger
-from lanes.aws.table.items import key_parts, latest_in, read_items, sortable, text_in, write_items
+from lanes.aws.items import key_parts, latest_in, read_items, sortable, text_in, write_items
 from lanes.operate.audit import AuditEntry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from mypy_boto3_dynamodb import DynamoDBClient
+
 
 PARTITION = "audit"
 KEPT_SECONDS = 400 * 24 * 3600

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from lanes.aws.bell import SenderBell, date_of, sender_bell
 from lanes.aws.errors import aws_errors
-from lanes.aws.queues.bell import SenderBell, date_of, sender_bell
 from lanes.body import sendable_trace
 from lanes.fault_codes import may_pass
 from lanes.message import CLAIMED_AT, RUN

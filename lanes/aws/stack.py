@@ -1,28 +1,27 @@
-"""Everything that an operator's front end calls on one deployed stack."""
+"""A deployed stack for operators: its mappings, queues and function, and one object with all that a front end calls."""
 
 from __future__ import annotations
 
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from lanes.aws.cloudwatch.figures import CloudWatchFigures
-from lanes.aws.cloudwatch.logs import LogCalls
-from lanes.aws.queues.bell import sender_bell
-from lanes.aws.queues.dead_letter_queues import DeadLetterQueueCalls
-from lanes.aws.queues.depths import Depths
-from lanes.aws.queues.sending import SqsSender
+from lanes.aws.audit import DynamoDBAuditTrail, RedriveRecords
+from lanes.aws.bell import sender_bell
+from lanes.aws.cloudwatch import CloudWatchFigures, LogCalls
+from lanes.aws.dead_letters import DeadLetterQueueCalls, Depths
+from lanes.aws.errors import aws_errors
+from lanes.aws.ledger import DynamoDBLedger
+from lanes.aws.overrides import DynamoDBOverrides
+from lanes.aws.runs import DynamoDBRuns
 from lanes.aws.scheduler import SchedulerCalls, later_of
-from lanes.aws.stack.deployed_state import DeployedStateCalls
-from lanes.aws.stack.mappings import MappingCalls
-from lanes.aws.table.audit import DynamoDBAuditTrail, RedriveRecords
-from lanes.aws.table.ledger import DynamoDBLedger
-from lanes.aws.table.overrides import DynamoDBOverrides
-from lanes.aws.table.runs import DynamoDBRuns
-from lanes.aws.table.slots import DynamoDBPauses, DynamoDBSlots
+from lanes.aws.sending import SqsSender
+from lanes.aws.slots import DynamoDBPauses, DynamoDBSlots
+from lanes.config.deployment import VARIABLE, Deployment, pointed
 from lanes.errors import AwsError, ConfigurationError
 from lanes.fault_codes import Cause, cause_of
+from lanes.operate.check_rules import FunctionState
 from lanes.operate.move import count_met
-from lanes.operate.pause import PulledLanes, ServedLanes
+from lanes.operate.pause import SWITCHES, LaneMapping, PulledLanes, ServedLanes
 from lanes.operate.recent import RecentWorkReader
 from lanes.operate.tracer import Tracer
 from lanes.outbox.dynamodb.operations import find_entry
@@ -30,16 +29,184 @@ from lanes.outbox.dynamodb.store import DynamoDBOutboxStore
 from lanes.producer import Producer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_sqs import SQSClient
 
     from lanes.aws.clients import Clients
-    from lanes.config.deployment import Deployment
-    from lanes.operate.check_rules import FunctionState
-    from lanes.operate.pause import LaneMapping, Mappings
+    from lanes.operate.audit import AuditEntry, AuditTrail
+    from lanes.operate.pause import Mappings
     from lanes.outbox.store import OutboxStatus
+
+
+# Without it every return of the function is a success, and Lambda deletes the records that yielded.
+REPORTS = "ReportBatchItemFailures"
+
+
+class MappingCalls:
+    """
+    The event source mappings of one deployment; every method raises `AwsError`.
+
+    A mapping is found by its queue. It is the consumer's if its function has the document of this deployment.
+    """
+
+    def __init__(self, *, deployment: Deployment, client: Any, sqs: SQSClient) -> None:
+        self._queues = deployment.queues
+        self._table = deployment.table
+        self._bell = deployment.bell
+        self._client = client
+        self._sqs = sqs
+        self._arns: dict[str, str] = {}
+        self._consumers: dict[str, bool] = {}
+
+    def of_lane(self, lane: str) -> list[LaneMapping]:
+        """Return the consumer's mappings on a lane's queue."""
+        return [one for one, is_consumer in self._on_lane(lane) if is_consumer]
+
+    def others(self, lane: str) -> list[LaneMapping]:
+        """Return the mappings of other functions on a lane's queue."""
+        return [one for one, is_consumer in self._on_lane(lane) if not is_consumer]
+
+    def of_bell(self) -> list[LaneMapping]:
+        """Return the mappings on the bell; none in the mapped engine."""
+        return [] if self._bell is None else self.of_queue(self._bell)
+
+    def of_queue(self, url: str) -> list[LaneMapping]:
+        """Return the mappings on a queue."""
+        return list(self._list(EventSourceArn=self._arn(url)))
+
+    def of_function(self, arn: str) -> list[LaneMapping]:
+        """Return the mappings to a function: to all its versions and aliases, whatever the qualifier of `arn`."""
+        # All of the region: AWS does not document whether a name also finds the mappings to aliases
+        # (API_ListEventSourceMappings).
+        return [one for one in self._list() if _unqualified(one.function_arn) == _unqualified(arn)]
+
+    def _on_lane(self, lane: str) -> list[tuple[LaneMapping, bool]]:
+        """Return the mappings on a lane's queue, each with whether it is the consumer's."""
+        found = self.of_queue(self._queues[lane].url)
+        # The only mapping on a queue of the stack is the stack's, and to read its function would need a further right.
+        if len(found) == 1 and not self._queues[lane].existing and self._bell is None:
+            return [(found[0], True)]
+        return [(one, self._is_consumer(one.function_arn)) for one in found]
+
+    def _list(self, **where: str) -> Iterator[LaneMapping]:
+        with aws_errors("ListEventSourceMappings"):
+            for page in self._client.get_paginator("list_event_source_mappings").paginate(**where):
+                yield from map(_mapping, page["EventSourceMappings"])
+
+    def _is_consumer(self, arn: str) -> bool:
+        """Whether a function is the consumer of this deployment, or an earlier version of it."""
+        if arn not in self._consumers:
+            self._consumers[arn] = self._table == table_of(self._variables(arn))
+        return self._consumers[arn]
+
+    def _variables(self, arn: str) -> dict[str, str]:
+        try:
+            with aws_errors("GetFunctionConfiguration"):
+                answer = self._client.get_function_configuration(FunctionName=arn)
+        except AwsError as error:
+            # AWS: a mapping outlives its function (API_DeleteFunction).
+            if error.code == "ResourceNotFoundException":
+                return {}
+            raise
+        return dict(answer.get("Environment", {}).get("Variables", {}))
+
+    def enable(self, lane: str, mapping: LaneMapping, *, enabled: bool) -> LaneMapping:  # noqa: ARG002
+        """Start to enable or disable a mapping."""
+        with aws_errors("UpdateEventSourceMapping"):
+            return _mapping(self._client.update_event_source_mapping(UUID=mapping.uuid, Enabled=enabled))
+
+    def _arn(self, url: str) -> str:
+        if url not in self._arns:
+            with aws_errors("GetQueueAttributes"):
+                answer = self._sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
+            self._arns[url] = answer["Attributes"]["QueueArn"]
+        return self._arns[url]
+
+
+def table_of(variables: dict[str, str]) -> str | None:
+    """Return the table of the deployment that a function serves; None if it serves none."""
+    if (found := pointed(variables.get(VARIABLE))) is not None:
+        return found["table"]
+    try:
+        return Deployment.from_env(variables).table
+    except ConfigurationError:
+        return None
+
+
+def _unqualified(arn: str) -> list[str]:
+    return arn.split(":")[:7]
+
+
+def _mapping(entry: Any) -> LaneMapping:
+    return LaneMapping(
+        uuid=entry["UUID"],
+        state=entry["State"],
+        function_arn=entry["FunctionArn"],
+        batch_size=int(entry["BatchSize"]),
+        maximum_concurrency=(entry.get("ScalingConfig") or {}).get("MaximumConcurrency"),
+        reports_failures=REPORTS in (entry.get("FunctionResponseTypes") or []),
+        source_arn=entry.get("EventSourceArn") or "",
+    )
+
+
+MOST_AUDITED = 1000
+"""Latest entries of the audit trail in which pauses are looked for: about 100 read units."""
+
+
+class DeployedStateCalls:
+    """
+    Reads the deployed resources; every method raises `AwsError`.
+
+    Attributes:
+        mappings: the event source mappings.
+    """
+
+    def __init__(
+        self,
+        *,
+        sqs: SQSClient,
+        functions: Any,
+        mappings: Mappings,
+        audit: AuditTrail,
+    ) -> None:
+        self._sqs = sqs
+        self._functions = functions
+        self.mappings = mappings
+        self._audit = audit
+
+    def queue(self, url: str) -> dict[str, str]:
+        """Return all attributes of a queue."""
+        with aws_errors("GetQueueAttributes"):
+            answer: Any = self._sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])
+        return dict(answer["Attributes"])
+
+    def queues(self, prefix: str) -> list[str]:
+        """Return the URLs of the queues with names that begin so."""
+        with aws_errors("ListQueues"):
+            pages = self._sqs.get_paginator("list_queues").paginate(QueueNamePrefix=prefix)
+            return [url for page in pages for url in page.get("QueueUrls", [])]
+
+    def switches(self) -> list[AuditEntry]:
+        """Return the pauses and resumes of the audit trail, the latest first."""
+        entries = self._audit.entries(since=0.0, limit=MOST_AUDITED)
+        return [entry for entry in entries if entry.action in SWITCHES]
+
+    def function(self, arn: str) -> FunctionState:
+        """Return a function."""
+        with aws_errors("GetFunctionConfiguration"):
+            answer = self._functions.get_function_configuration(FunctionName=arn)
+        # The concurrency is that of the function: all its versions and aliases share it.
+        with aws_errors("GetFunctionConcurrency"):
+            concurrency = self._functions.get_function_concurrency(FunctionName=answer["FunctionName"])
+        return FunctionState(
+            variables=answer.get("Environment", {}).get("Variables", {}),
+            reserved_concurrency=concurrency.get("ReservedConcurrentExecutions"),
+            # AWS: always present, also for the default group of /aws/lambda/ and the name (GetFunctionConfiguration).
+            log_group=answer["LoggingConfig"]["LogGroup"],
+        )
+
 
 SERVICE_VARIABLE = "POWERTOOLS_SERVICE_NAME"
 OUTBOX_COUNTED = 1_000

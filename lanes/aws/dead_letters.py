@@ -1,22 +1,27 @@
-"""The dead-letter queues of a deployment, for operators: count, receive, copy back to the lane, delete."""
+"""The queues of a deployment for operators: their counts, and the dead letters, to receive, copy back and delete."""
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from lanes.aws.bell import date_of, sender_bell
 from lanes.aws.errors import aws_errors
-from lanes.aws.queues.bell import date_of, sender_bell
-from lanes.aws.queues.lane_queue import (
+from lanes.aws.items import query_pages, sortable
+from lanes.aws.ledger import entry_of
+from lanes.aws.queues import (
     LARGEST_BATCH,
     MOST_ATTRIBUTES,
     NOTE_ATTRIBUTE,
+    LaneQueueCalls,
     attribute_in_note,
     depth_of,
 )
 from lanes.body import TRACE_HEADER, sendable_trace
+from lanes.depth import LaneDepth
 from lanes.errors import AwsError
 from lanes.message import CLAIMED_AT, LARGEST_BODY_BYTES
 from lanes.operate.dead_letters import DeadLetteredMessage, read_note
@@ -24,11 +29,13 @@ from lanes.operate.dead_letters import DeadLetteredMessage, read_note
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_sqs import SQSClient
 
-    from lanes.aws.table.audit import RedriveRecords
+    from lanes.aws.audit import RedriveRecords
     from lanes.config.deployment import Deployment
-    from lanes.depth import LaneDepth
+    from lanes.consumer.ledger import Entry
+
 
 WAIT_SECONDS = 1
 """AWS: a long poll asks all servers of the queue, a short poll only some of them (SQS developer guide)."""
@@ -240,3 +247,57 @@ def size_of(letter: DeadLetteredMessage) -> int:
         + len(value.get("BinaryValue") or value.get("StringValue", "").encode())
         for name, value in _sent_attributes(letter).items()
     )
+
+
+DUE_FOR = 60.0
+"""Seconds for which a message whose next try is due counts as blocking; later it may have ended."""
+
+
+class Depths:
+    """Counts of queues, parked messages; every method raises `AwsError`."""
+
+    def __init__(self, *, deployment: Deployment, sqs: SQSClient, dynamodb: DynamoDBClient) -> None:
+        self._lanes = LaneQueueCalls(deployment=deployment, client=sqs)
+        self._dead = DeadLetterQueueCalls(deployment=deployment, client=sqs)
+        self._bell = deployment.bell
+        self._sqs = sqs
+        self._table = deployment.table
+        self._dynamodb = dynamodb
+
+    def depth(self, lane: str) -> LaneDepth:
+        """Return the counts of a lane's queue."""
+        return self._lanes.depth(lane)
+
+    def dead_letters(self, lane: str) -> LaneDepth:
+        """Return the counts of a lane's dead-letter queue."""
+        return self._dead.dead_letters(lane)
+
+    def bell(self) -> LaneDepth:
+        """Return the counts of the bell's queue; zeros without a bell."""
+        if self._bell is None:
+            return LaneDepth(backlog=0, in_flight=0)
+        return depth_of(self._sqs, self._bell)
+
+    def parked(self, lane: str) -> int:
+        """Return the number of messages of a lane that are parked now."""
+        pages = query_pages(
+            self._dynamodb,
+            TableName=self._table,
+            KeyConditionExpression="parked_lane = :lane AND parked_until > :now",
+            ExpressionAttributeValues={":lane": {"S": lane}, ":now": {"S": sortable(time.time())}},
+            # AWS: a count is charged like the items that it counts; only the answer is smaller (API_Query).
+            Select="COUNT",
+        )
+        return sum(page["Count"] for page in pages)
+
+    def blocking(self, lane: str) -> list[Entry]:
+        """Return the entries of a lane's messages that block their groups, but for those that are tried now."""
+        since = time.time() - DUE_FOR
+        pages = query_pages(
+            self._dynamodb,
+            TableName=self._table,
+            KeyConditionExpression="parked_lane = :lane AND parked_until > :since",
+            FilterExpression="attribute_exists(blocking)",
+            ExpressionAttributeValues={":lane": {"S": lane}, ":since": {"S": sortable(since)}},
+        )
+        return [entry_of(item) for page in pages for item in page["Items"]]

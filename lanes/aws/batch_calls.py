@@ -22,10 +22,10 @@ from botocore.exceptions import ClientError
 from botocore.parsers import create_parser
 from urllib3.util.wait import wait_for_read
 
+from lanes.aws.bell import SenderBell, sender_bell
 from lanes.aws.clients import READ_TIMEOUT_SECONDS, Clients
 from lanes.aws.errors import aws_errors
-from lanes.aws.queues.bell import SenderBell, sender_bell
-from lanes.aws.queues.sending import SqsSender
+from lanes.aws.sending import SqsSender
 from lanes.aws.wire import OK, Answer, Boto3NeededError, Connection, Endpoint
 from lanes.errors import AwsError
 from lanes.fault_codes import may_pass
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from lanes.config.deployment import Deployment
     from lanes.producer.outgoing import Accepted, BatchCalls, SendEntry
+
 
 _logger = logging.getLogger(__name__)
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import AmazonCloudWatchEMFProvider
 
-from lanes.aws.telemetry.log_line import LogLines
-from lanes.aws.telemetry.powertools import MOST_VALUES, NAMESPACE
+from lanes.aws.telemetry import MOST_VALUES, NAMESPACE, LogLines
 from lanes.events import Event
 from lanes.outbox.entry import EntryState
 from lanes.outbox.publication import STORE

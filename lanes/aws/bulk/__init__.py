@@ -1,1 +1,0 @@
-"""Bulk jobs on EMR Serverless."""

@@ -1,1 +1,0 @@
-"""Metrics, log events and costs, read from CloudWatch."""

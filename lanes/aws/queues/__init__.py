@@ -1,1 +1,0 @@
-"""Calls to SQS: sending, and the lanes' queues with their dead-letter queues."""

@@ -1,1 +1,0 @@
-"""The items of the consumer's DynamoDB table."""

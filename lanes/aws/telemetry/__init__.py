@@ -1,1 +1,0 @@
-"""Log lines and metrics in the formats of Powertools and CloudWatch."""
