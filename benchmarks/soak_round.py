@@ -7,8 +7,7 @@ from datetime import timedelta
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.hostile import hostile_body
-from benchmarks.soak_faults import Operator, land_late, standstills
+from benchmarks.soak_faults import Operator, hostile_body, land_late, standstills
 from lanes.config import LanesConfig
 from lanes.mapping.rules import ThrottleBackoff, Winner
 from lanes.testing.fifo.message import GroupOrder

@@ -8,9 +8,8 @@ import pytest
 
 from local.deployed import make_client
 from local.server import AwsServer
-from tests.support.command import ROOT, Command, Typed
+from tests.support.command import ROOT, UV, Command, Typed, run
 from tests.support.operating import make_deployment
-from tests.support.release import UV, run
 
 
 @pytest.fixture(scope="session")

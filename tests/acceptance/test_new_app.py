@@ -11,7 +11,7 @@ import pytest
 
 import lanes
 from cdk.alarms.rule import Page
-from tests.support.release import UV, line_with, run
+from tests.support.command import UV, line_with, run
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.deep

@@ -10,8 +10,7 @@ import sys
 import pytest
 
 from tests.docs.pages import FENCE
-from tests.support.command import ROOT
-from tests.support.release import UV, line_with, run
+from tests.support.command import ROOT, UV, line_with, run
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.deep, pytest.mark.timeout(400)]

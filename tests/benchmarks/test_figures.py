@@ -5,8 +5,7 @@ import json
 import pytest
 
 from benchmarks.figures import least, most, show, worst
-from benchmarks.loads import LOADS, put
-from benchmarks.wait import Case, found
+from benchmarks.wait import LOADS, Case, found, put
 from lanes.config import LanesConfig
 from simulator.ideal import IdealLanes
 

@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
-from benchmarks.hostile import hostile_body
 from benchmarks.soak import command_of, main, soak
+from benchmarks.soak_faults import hostile_body
 from benchmarks.soak_round import FAULTS, Round, breaches
 from lanes.consumer import Consumer
 

@@ -12,7 +12,7 @@ from lanes.cli import printing
 from lanes.cli.busy import readings
 from lanes.cli.printing import confirm, format_value, layout, say
 from lanes.errors import AwsError
-from tests.support.durations import DURATIONS
+from tests.support.command import DURATIONS
 
 ROWS = [
     {

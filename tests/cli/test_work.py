@@ -20,8 +20,7 @@ from lanes.config.deployment import Deployment, LaneQueues
 from local.account import connection_variables
 from tests.support.command import Typed
 from tests.support.lanes_server import LanesOnServer
-from tests.support.processes import descendants, wait_for_end
-from tests.support.waiting import until
+from tests.support.waiting import descendants, until, wait_for_end
 
 pytestmark = pytest.mark.timeout(240)
 

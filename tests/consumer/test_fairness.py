@@ -8,7 +8,7 @@ from lanes.consumer.interceptors.tenant_share import leaves_share
 from lanes.consumer.ledger import Ending, Park
 from lanes.consumer.records import Batch
 from lanes.errors import ConfigurationError
-from tests.support.records import record_with
+from tests.support.memory import record_with
 from tests.support.scenario import Scenario
 
 FLOOD = 60

@@ -6,8 +6,7 @@ from lanes import Message, current_priority, current_traceparent, processing_pri
 from lanes.consumer.handlers import Handlers
 from lanes.errors import DeadLetter
 from lanes.trace_context import TraceContext, continuing_trace
-from tests.support.memory import World
-from tests.support.records import record_with
+from tests.support.memory import World, record_with
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 TRACEPARENT = f"00-{TRACE}-00f067aa0ba902b7-01"

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.support.memory import IN_PLACE
-from tests.support.outbox_bench import Bench
-from tests.support.outbox_stores import (  # noqa: F401 - fixtures
+from tests.support.outbox import (  # noqa: F401 - fixtures
+    bench,
     clock,
     dynamodb_subject,
     postgres,
@@ -12,12 +12,6 @@ from tests.support.outbox_stores import (  # noqa: F401 - fixtures
     sqlite_subject,
     subject,
 )
-
-
-@pytest.fixture
-def bench(subject, clock):  # noqa: F811 - the fixtures above
-    """A store to work on."""
-    return Bench(subject, clock)
 
 
 @pytest.fixture(scope="session", params=["mappings", "pull", IN_PLACE])

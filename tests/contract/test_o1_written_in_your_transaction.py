@@ -28,7 +28,7 @@ from lanes.outbox.entry import EntryState
 from lanes.outbox.sql.schema import row_of
 from lanes.testing.clock import START
 from lanes.trace_context import continuing_trace
-from tests.support.outbox_relay import Run
+from tests.support.outbox import Run
 from tests.support.sending import make_deployment
 
 

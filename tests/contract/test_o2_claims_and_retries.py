@@ -14,8 +14,7 @@ import pytest
 from lanes.outbox.dynamodb.item import item_of
 from lanes.outbox.entry import EntryState
 from lanes.outbox.rules import Mark
-from tests.support.outbox_bench import LOCK, Bench, abandoned, failed
-from tests.support.outbox_relay import Run
+from tests.support.outbox import LOCK, Bench, Run, abandoned, failed
 from tests.support.sending import ACCEPT, LOSE_CALL, REFUSE
 
 

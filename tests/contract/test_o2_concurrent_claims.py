@@ -12,8 +12,7 @@ from lanes.config import LanesConfig
 from lanes.outbox.entry import EntryState
 from lanes.outbox.rules import lane_shares
 from lanes.testing.clock import START
-from tests.support.outbox import new_outbox
-from tests.support.outbox_bench import Bench
+from tests.support.outbox import Bench, new_outbox
 
 CONFIG = LanesConfig()
 

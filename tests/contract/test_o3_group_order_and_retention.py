@@ -14,8 +14,7 @@ from lanes.message import LARGEST_BODY_BYTES
 from lanes.outbox import EntryFilter, Operator
 from lanes.outbox.entry import EntryState
 from lanes.outbox.rules import Mark
-from tests.support.outbox_bench import LOCK, abandoned, failed
-from tests.support.outbox_relay import Run
+from tests.support.outbox import LOCK, Run, abandoned, failed
 from tests.support.sending import ACCEPT, REFUSE
 
 

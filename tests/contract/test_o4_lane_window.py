@@ -7,8 +7,7 @@ can be re-prioritised and cancelled.
 
 from lanes.depth import LaneDepth
 from lanes.outbox.rules import lane_shares
-from tests.support.outbox_bench import CONFIG
-from tests.support.outbox_relay import Run
+from tests.support.outbox import CONFIG, Run
 
 
 def test_a_lane_without_room_is_passed_over(bench):

@@ -15,8 +15,7 @@ from lanes.outbox import EntryFilter, EntryState, Operator
 from lanes.outbox.operations import cancelled_by
 from lanes.outbox.rules import Mark, lane_shares
 from lanes.outbox.store import AuditEntry
-from tests.support.outbox import new_outbox
-from tests.support.outbox_bench import LOCK, abandoned, failed
+from tests.support.outbox import LOCK, abandoned, failed, new_outbox
 
 CONFIG = LanesConfig()
 

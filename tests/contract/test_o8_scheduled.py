@@ -14,8 +14,7 @@ from lanes.message import Message
 from lanes.outbox import EntryFilter, EntryState, Operator
 from lanes.outbox.entry import LATEST
 from lanes.testing.clock import START, FakeClock
-from tests.support.outbox import SqlSubject, new_outbox
-from tests.support.outbox_relay import Run
+from tests.support.outbox import Run, SqlSubject, new_outbox
 from tests.support.sending import ACCEPT, REFUSE
 
 MINUTE, YEAR = timedelta(minutes=1), timedelta(days=365)

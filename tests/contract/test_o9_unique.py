@@ -21,10 +21,8 @@ from lanes.outbox.dynamodb.transaction import OutboxTransaction
 from lanes.outbox.entry import Positions
 from lanes.outbox.rules import lane_shares
 from lanes.testing.clock import FakeClock
-from tests.support.outbox import SqlSubject, bridge_of, new_outbox
-from tests.support.outbox_bench import published
+from tests.support.outbox import Run, SqlSubject, bridge_of, new_outbox, published
 from tests.support.outbox_faults import CAUSES
-from tests.support.outbox_relay import Run
 from tests.support.sending import ACCEPT, FAIL_CALL, LOSE_CALL, REFUSE, THROTTLE
 
 KEY = "nightly-42"

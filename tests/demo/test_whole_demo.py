@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from local.demo import __main__ as command
-from tests.support.processes import descendants, name_of, wait_for_end
+from tests.support.waiting import descendants, name_of, wait_for_end
 
 ROOT = Path(__file__).parents[2]
 SMALL = ("--customers", "200")

@@ -27,7 +27,7 @@ from lanes.errors import AwsError, ConfigurationError
 from lanes.message import LARGEST_BODY_BYTES
 from local import corrections
 from local.model.queue_mapping import PolledMessage
-from tests.support.records import record_with
+from tests.support.memory import record_with
 
 COUNTS = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
 

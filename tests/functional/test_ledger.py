@@ -15,7 +15,7 @@ from lanes.consumer.ledger import Effect, Ending, Entry, Park
 from lanes.errors import AwsError
 from lanes.testing.calls import Calls
 from lanes.testing.table import MemoryLedger
-from tests.support.table import TABLE, create_table
+from tests.support.operating import TABLE, create_table
 
 NOW = 1_800_000_000.0
 

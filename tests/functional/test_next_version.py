@@ -29,8 +29,8 @@ from lanes.outbox.dynamodb.item import entry_of as outbox_entry_of
 from lanes.outbox.dynamodb.item import item_of as outbox_item_of
 from lanes.outbox.entry import Entry as OutboxEntry
 from lanes.overrides import Action, Cancelled, GroupRedirect, Override
+from tests.support.operating import TABLE, create_table
 from tests.support.scenario import Scenario
-from tests.support.table import TABLE, create_table
 
 NOW = 1_800_000_000.0
 ANOTHER = {"M": {"form": {"S": "of a later release"}}}

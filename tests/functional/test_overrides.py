@@ -12,8 +12,7 @@ from lanes.message_filter import MessageFilter
 from lanes.overrides import Action, Cancelled, GroupRedirect, Override
 from lanes.testing.calls import Calls
 from lanes.testing.table import MemoryOverrides
-from tests.support.operating import make_deployment
-from tests.support.table import TABLE, create_table
+from tests.support.operating import TABLE, create_table, make_deployment
 
 NOW = 1_800_000_000.0
 

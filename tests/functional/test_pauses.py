@@ -8,7 +8,7 @@ from lanes.aws.slots import DynamoDBPauses
 from lanes.errors import AwsError
 from lanes.testing.calls import Calls
 from lanes.testing.table import MemoryPauses
-from tests.support.table import TABLE, create_table
+from tests.support.operating import TABLE, create_table
 
 
 @pytest.fixture(params=["memory", "dynamodb"])

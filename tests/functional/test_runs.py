@@ -13,7 +13,7 @@ from lanes.runs import Counts, End, Ends, Head, chunks_for
 from lanes.testing.calls import Calls
 from lanes.testing.clock import FakeClock
 from lanes.testing.table import MemoryRuns
-from tests.support.table import TABLE, create_table
+from tests.support.operating import TABLE, create_table
 
 HEAD = Head(name="r", chunks=3, on_complete="over", source="shop", priority=60)
 ONE, TWO = b"1" * 8, b"2" * 8

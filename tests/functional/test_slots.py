@@ -11,7 +11,7 @@ from lanes.consumer.engines.presence import Presence
 from lanes.errors import AwsError
 from lanes.testing.calls import Calls
 from lanes.testing.table import MemorySlots
-from tests.support.table import TABLE, create_table
+from tests.support.operating import TABLE, create_table
 
 NOW = 1_800_000_000.0
 

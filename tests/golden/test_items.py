@@ -17,7 +17,7 @@ from lanes.overrides import Action, Cancelled, GroupRedirect, Override
 from lanes.runs import Counts, End, Head
 from tests.golden.golden import check
 from tests.golden.stage import items_in
-from tests.support.table import TABLE, create_table
+from tests.support.operating import TABLE, create_table
 
 NOW = 1_800_000_000.0
 WHO = "arn:aws:sts::1:assumed-role/ops/alice"

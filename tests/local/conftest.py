@@ -8,8 +8,7 @@ import pytest
 
 from local.platform import Platform
 from local.server import AwsServer
-from tests.support.function_lines import FunctionLines
-from tests.support.waiting import SLACK
+from tests.support.waiting import SLACK, FunctionLines
 
 
 @pytest.fixture(scope="package")

@@ -5,8 +5,7 @@ import sys
 from pathlib import Path
 
 from local.deploy import run_guarded
-from tests.support.processes import descendants, wait_for_end
-from tests.support.waiting import until
+from tests.support.waiting import descendants, until, wait_for_end
 
 ROOT = Path(__file__).resolve().parents[2]
 

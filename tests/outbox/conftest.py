@@ -1,9 +1,7 @@
 """The stores of the outbox."""
 
-import pytest
-
-from tests.support.outbox_bench import Bench
-from tests.support.outbox_stores import (  # noqa: F401 - fixtures
+from tests.support.outbox import (  # noqa: F401 - fixtures
+    bench,
     clock,
     dynamodb_subject,
     postgres,
@@ -11,9 +9,3 @@ from tests.support.outbox_stores import (  # noqa: F401 - fixtures
     sqlite_subject,
     subject,
 )
-
-
-@pytest.fixture
-def bench(subject, clock):  # noqa: F811 - the fixtures above
-    """A store to work on."""
-    return Bench(subject, clock)

@@ -9,7 +9,7 @@ from lanes.outbox import DynamoOutbox, SqlOutbox
 from lanes.outbox.dynamodb.transaction import MAX_TRIES, OutboxTransaction
 from lanes.outbox.entry import Positions
 from lanes.testing.clock import START, FakeClock
-from tests.support.outbox_bench import Bench
+from tests.support.outbox import Bench
 
 CONFLICT = {
     "Error": {"Code": "TransactionCanceledException"},

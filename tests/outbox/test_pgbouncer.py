@@ -16,7 +16,7 @@ from lanes.message import Message
 from lanes.outbox import EntryState, SqlOutbox
 from lanes.outbox.sql.store import SqlOutboxStore
 from lanes.outbox.sql.writing import write
-from tests.support.outbox_bench import LOCK, SHARES, published
+from tests.support.outbox import LOCK, SHARES, published
 from tests.support.waiting import until
 
 PROGRAM = shutil.which("pgbouncer") or "/usr/sbin/pgbouncer"

@@ -15,7 +15,7 @@ from lanes.outbox import EntryFilter, Operator
 from lanes.outbox.entry import LARGEST_PRIORITY, EntryState
 from lanes.outbox.outbox import ROOM_BYTES
 from lanes.trace_context import continuing_trace
-from tests.support.outbox_relay import Run
+from tests.support.outbox import Run
 from tests.support.waiting import until
 
 

@@ -4,7 +4,7 @@ import sqlalchemy as sa
 
 from lanes.config import LanesConfig
 from lanes.outbox import EntryFilter, Operator
-from tests.support.outbox_bench import Bench
+from tests.support.outbox import Bench
 
 
 def test_a_group_that_is_moved_during_a_claim_keeps_its_order(postgresql_subject, clock):

@@ -13,9 +13,8 @@ from lanes.outbox.rules import lane_shares
 from lanes.outbox.sql.database import DRIVER_SETTINGS, _driver_settings, open_engine, sql_errors
 from lanes.outbox.sql.store import SqlOutboxStore
 from lanes.outbox.telemetry import RelayTelemetry
-from tests.support.outbox_bench import Bench
+from tests.support.outbox import Bench, Run
 from tests.support.outbox_faults import Told
-from tests.support.outbox_relay import Run
 
 PSYCOPG = DRIVER_SETTINGS["psycopg"]
 PASSES = {

@@ -10,7 +10,7 @@ from lanes.config import LanesConfig
 from lanes.outbox import EntryFilter, Operator
 from lanes.outbox.entry import EntryState
 from lanes.outbox.sql.database import oldest_snapshot
-from tests.support.outbox_bench import Bench
+from tests.support.outbox import Bench
 
 FEW = 200
 

@@ -18,8 +18,7 @@ from lanes.outbox.dynamodb.table import create_table
 from lanes.outbox.entry import EntryState
 from lanes.outbox.rules import Mark
 from lanes.outbox.sql.operations import PAGE
-from tests.support.outbox import new_outbox
-from tests.support.outbox_bench import LOCK, SHARES, Bench, abandoned, failed
+from tests.support.outbox import LOCK, SHARES, Bench, abandoned, failed, new_outbox
 
 
 def test_a_group_that_is_moved_beside_a_relay_comes_to_its_new_lane_in_order(dynamodb_subject, clock):

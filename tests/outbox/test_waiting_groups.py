@@ -10,8 +10,7 @@ import pytest
 from lanes.outbox import EntryFilter, EntryState, Operator
 from lanes.outbox.dynamodb.item import READY, part_of_key
 from lanes.outbox.relay import Relay
-from tests.support.outbox_bench import SHARES, published
-from tests.support.outbox_relay import Run
+from tests.support.outbox import SHARES, Run, published
 from tests.support.sending import ACCEPT, REFUSE
 
 HALF_AN_HOUR = 1800

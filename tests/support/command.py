@@ -1,4 +1,6 @@
-"""The `lanes` command as tests type it: within their own process, or as a process of its own."""
+"""The command as its user runs it, in this process or from an installed release."""
+
+from __future__ import annotations
 
 import contextlib
 import io
@@ -91,3 +93,53 @@ class Command(Typed):
             check=False,
             timeout=60,
         )
+
+
+UV = Path(sys.prefix) / "bin" / "uv"
+"""The installer of this project; pip does the same in three times the time."""
+
+
+def run(command, *, cwd, environment):
+    """Run a command to its good end; return its output."""
+    done = subprocess.run(
+        [str(part) for part in command], cwd=cwd, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def line_with(text, process):
+    """Read the output of a process up to a line with a text, and return it."""
+    lines = []
+    for line in process.stdout:
+        lines.append(line)
+        if text in line:
+            return line
+    raise AssertionError("".join(lines))
+
+
+DURATIONS = {
+    -1: "0 s",
+    0: "0 s",
+    0.0004: "0 ms",
+    0.0123: "12 ms",
+    0.25: "250 ms",
+    0.9994: "999 ms",
+    1: "1 s",
+    1.5: "1.5 s",
+    2.345: "2.35 s",
+    12.34: "12.3 s",
+    59.96: "60 s",
+    60: "60 s",
+    99.4: "99.4 s",
+    100: "1 min 40 s",
+    120: "2 min",
+    187.4: "3 min 7 s",
+    3599.6: "1 h",
+    3605: "1 h",
+    3660: "1 h 1 min",
+    86_400: "1 d",
+    93_600: "1 d 2 h",
+    1_000_000: "11 d 13 h",
+}
+"""Texts by seconds."""

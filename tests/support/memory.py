@@ -14,6 +14,7 @@ from lanes.bell import BODY, HEARTBEAT
 from lanes.config import EngineName, LanesConfig
 from lanes.config.settings import default_lanes
 from lanes.consumer import Consumer
+from lanes.consumer.records import RawRecord
 from lanes.errors import AwsError
 from lanes.producer import Pacing, Producer
 from lanes.producer.outgoing import Accepted, Refused, SendEntry
@@ -227,3 +228,19 @@ class World(MemoryStack):
         kept = self.invoke(lane, messages, consumer=consumer)
         self.delete(lane, messages, kept=kept)
         return kept
+
+
+def record_with(message_id: str = "m", **fields: Any) -> RawRecord:
+    """Return a record with some fields of its own."""
+    usual = {
+        "receipt_handle": f"handle-{message_id}",
+        "body": "{}",
+        "group": "g",
+        "receive_count": 1,
+        "sent_at": 1_800_000_000.0,
+        "first_received_at": 1_800_000_000.0,
+        "deduplication_id": message_id,
+        "attributes": {},
+        "message_attributes": {},
+    }
+    return RawRecord(message_id=message_id, **{**usual, **fields})

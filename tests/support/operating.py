@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import boto3
+
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment
 from lanes.message import Message
@@ -121,3 +123,11 @@ class Trail:
 
     def write(self, entry):
         self.written.append((entry.action, entry.target, entry.outcome, dict(entry.details)))
+
+
+TABLE = "ledger"
+
+
+def create_table() -> None:
+    """Create the table with its sparse index."""
+    create_ledger(boto3.client("dynamodb"), TABLE)

@@ -1,9 +1,13 @@
-"""Stores of an outbox behind one interface, and a queue service to publish to."""
+"""Stores of an outbox behind one interface, each in turn, on a bench of their own or with a relay and its queues."""
 
 from __future__ import annotations
 
+import itertools
+
 import boto3
+import pytest
 import sqlalchemy as sa
+from moto import mock_aws
 from sqlalchemy.dialects import sqlite
 
 from lanes.config import LanesConfig
@@ -12,7 +16,9 @@ from lanes.outbox.dynamodb.operations import DynamoDBOutboxOperations
 from lanes.outbox.dynamodb.store import DynamoDBOutboxStore
 from lanes.outbox.dynamodb.table import create_table
 from lanes.outbox.dynamodb.transaction import OutboxTransaction
-from lanes.outbox.entry import Positions
+from lanes.outbox.entry import EntryState, Positions
+from lanes.outbox.relay import ONE_TRY, Relay
+from lanes.outbox.rules import Mark, lane_shares
 from lanes.outbox.sql.bridges import Bridge
 from lanes.outbox.sql.operations import SqlOutboxOperations
 from lanes.outbox.sql.outbox import SqlOutbox
@@ -22,7 +28,8 @@ from lanes.outbox.sql.writing import write
 from lanes.producer import Pacing, Producer
 from lanes.retries import RetryPolicy
 from lanes.testing.clock import FakeClock
-from tests.support.sending import ACCEPT, FakeSqs, make_deployment
+from tests.support.postgres import PostgresServer
+from tests.support.sending import ACCEPT, FakeSqs, make_deployment, queue_url
 
 
 class SqlSubject:
@@ -116,3 +123,161 @@ def publisher(config=None, plan=lambda _: ACCEPT, retries=None):
         pacing=Pacing(retries=retries or RetryPolicy(max_attempts=1), pause=lambda _: None),
     )
     return producer, sqs
+
+
+CONFIG = LanesConfig()
+SHARES = lane_shares(CONFIG)
+LOCK = 300.0
+
+
+class Bench:
+    """An outbox, its store and a clock."""
+
+    def __init__(self, stores, time):
+        self.subject = stores
+        self.store = stores.store
+        self.operations = stores.operations
+        self.clock = time
+        self.outbox = new_outbox(CONFIG, time)
+        self.owners = 0
+
+    def write(self, *ids, group=None, priority=0):
+        """Write entries one after the other."""
+        entries = [
+            self.outbox.prepare("order.placed", {"id": one}, id=one, group=group, priority=priority)
+            for one in ids
+        ]
+        return self.subject.write(*entries)
+
+    def claim(self, limit=10, *, shares=SHARES):
+        """Claim as one relay; give the claim and its owner."""
+        self.owners += 1
+        owner = f"relay/{self.owners}"
+        now = self.clock()
+        claim = self.store.claim(shares, owner=owner, now=now, locked_until=now + LOCK, limit=limit)
+        return claim, owner
+
+    def ids(self, limit=10, *, shares=SHARES):
+        """Claim and give the ids."""
+        return [entry.id for entry in self.claim(limit, shares=shares)[0].entries]
+
+    def sent(self, limit=10):
+        """Claim and publish until nothing is left; give the ids in order."""
+        ids = []
+        while True:
+            claim, owner = self.claim(limit)
+            if claim.is_idle:
+                return ids
+            ids += [entry.id for entry in claim.entries]
+            self.settle(claim, owner)
+
+    def settle(self, claim, owner, **marks):
+        """Mark what was claimed, as published unless told otherwise."""
+        return self.store.settle(
+            [marks.get(entry.id, published(entry)) for entry in claim.entries], owner=owner, now=self.clock()
+        )
+
+    def state(self, entry_id):
+        """Read an entry's state."""
+        return self.operations.entry(entry_id).state
+
+
+def published(entry):
+    return Mark(entry=entry, state=EntryState.PUBLISHED, attempts=entry.attempts, sequence_number="7")
+
+
+def failed(entry, *, due_at):
+    return Mark(
+        entry=entry,
+        state=EntryState.FAILED,
+        attempts=entry.attempts + 1,
+        last_error="refused",
+        due_at=due_at,
+    )
+
+
+def abandoned(entry):
+    return Mark(entry=entry, state=EntryState.ABANDONED, attempts=3, last_error="gone", expires_at=1.0)
+
+
+class Run:
+    """An outbox with a relay on it."""
+
+    def __init__(self, subject, clock, plan=lambda _: ACCEPT, depth_of=None, context=None, **outbox):
+        self.config = LanesConfig.from_dict({"outbox": {"retry_jitter": 0, **outbox}})
+        self.subject, self.clock = subject, clock
+        self.outbox = new_outbox(self.config, clock)
+        producer, self.sqs = publisher(self.config, plan, retries=ONE_TRY)
+        self.relay = Relay(
+            store=subject.store,
+            producer=producer,
+            config=self.config,
+            depth_of=depth_of,
+            clock=clock,
+            pause=clock.advance,
+            **(context or {}),
+        )
+
+    def write(self, *ids, **settings):
+        """Write entries."""
+        self.subject.write(*(self.outbox.prepare("k", {"n": one}, id=one, **settings) for one in ids))
+
+    def sent(self, lane="MEDIUM"):
+        """Give the deduplication ids in a lane's queue."""
+        return self.sqs.ids(queue_url(lane))
+
+    def state(self, entry_id):
+        """Read an entry's state."""
+        return self.subject.operations.entry(entry_id).state
+
+
+STORES = ("sqlite", "postgresql", "dynamodb")
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """A PostgreSQL server of the tests' own."""
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture
+def sqlite_subject(tmp_path):
+    """A file of SQLite."""
+    subject = SqlSubject(f"sqlite:///{tmp_path / 'outbox.db'}")
+    yield subject
+    subject.close()
+
+
+@pytest.fixture
+def postgresql_subject(postgres):
+    """Tables of their own in the PostgreSQL server."""
+    subject = SqlSubject(postgres.url, f"outbox_{next(_numbers)}")
+    yield subject
+    subject.close()
+
+
+@pytest.fixture
+def dynamodb_subject():
+    """A table in moto's DynamoDB."""
+    with mock_aws():
+        yield DynamoDBSubject()
+
+
+@pytest.fixture(params=STORES)
+def subject(request):
+    """Each store in turn."""
+    return request.getfixturevalue(f"{request.param}_subject")
+
+
+@pytest.fixture
+def clock():
+    """A clock that the test moves."""
+    return FakeClock()
+
+
+@pytest.fixture
+def bench(subject, clock):
+    """A store to work on."""
+    return Bench(subject, clock)

@@ -5,7 +5,7 @@ from collections import Counter
 from lanes.errors import AwsError
 from lanes.outbox.entry import EntryState
 from lanes.producer.outgoing import Refused
-from tests.support.outbox_relay import Run
+from tests.support.outbox import Run
 from tests.support.sending import FakeSqs, id_in, queue_url
 
 

@@ -14,7 +14,7 @@ from lanes.aws.ledger import DynamoDBLedger
 from lanes.consumer.ledger import Blocking, Ending, Entry, Park
 from lanes.testing.calls import Calls
 from lanes.testing.table import MemoryLedger
-from tests.support import table
+from tests.support.operating import TABLE, create_table
 
 NOW = 1_800_000_000.0
 IDS = st.sampled_from(["m1", "m2", "m3"])
@@ -88,7 +88,7 @@ def seen(ledger):
 def dynamodb():
     """A table that all examples share."""
     with mock_aws():
-        table.create_table()
+        create_table()
         yield boto3.client("dynamodb")
 
 
@@ -96,9 +96,9 @@ def dynamodb():
 @given(steps=st.lists(STEPS, max_size=8))
 def test_both_tables_give_the_same_answers(dynamodb, steps):
     """After any sequence of what a consumer does."""
-    for item in dynamodb.scan(TableName=table.TABLE)["Items"]:
-        dynamodb.delete_item(TableName=table.TABLE, Key={"pk": item["pk"]})
-    real, memory = DynamoDBLedger(table=table.TABLE, client=dynamodb), MemoryLedger(Calls())
+    for item in dynamodb.scan(TableName=TABLE)["Items"]:
+        dynamodb.delete_item(TableName=TABLE, Key={"pk": item["pk"]})
+    real, memory = DynamoDBLedger(table=TABLE, client=dynamodb), MemoryLedger(Calls())
 
     assert [apply(real, step) for step in steps] == [apply(memory, step) for step in steps]
     assert seen(real) == seen(memory)

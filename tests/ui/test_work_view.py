@@ -6,7 +6,7 @@ import time
 import pytest
 from playwright.sync_api import expect
 
-from tests.support.durations import DURATIONS
+from tests.support.command import DURATIONS
 
 LINE = {"lane": "MAIN", "kind": "wait.order", "group": "g", "message_id": "sqs"}
 

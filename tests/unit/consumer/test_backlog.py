@@ -11,7 +11,7 @@ from lanes.consumer.engines.backlog import (
     HeldBacklog,
     VisibleBacklog,
 )
-from tests.support.records import record_with
+from tests.support.memory import record_with
 
 
 class TestVisibleBacklog:

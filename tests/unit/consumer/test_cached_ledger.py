@@ -9,7 +9,7 @@ from lanes.testing.calls import Calls
 from lanes.testing.clock import START as NOW
 from lanes.testing.clock import FakeClock
 from lanes.testing.table import MemoryLedger
-from tests.support.records import record_with
+from tests.support.memory import record_with
 
 FIRST = 1_800_000_000.0  # of `record_with`
 

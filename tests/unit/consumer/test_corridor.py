@@ -27,8 +27,7 @@ from lanes.consumer.settlement import Settlement
 from lanes.testing.calls import Calls
 from lanes.testing.clock import FakeClock
 from lanes.testing.table import MemoryLedger
-from tests.support.memory import Recorder, aws_error
-from tests.support.records import record_with
+from tests.support.memory import Recorder, aws_error, record_with
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

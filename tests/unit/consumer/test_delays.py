@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lanes.config import ConsumerSettings, Lane
 from lanes.config.settings import MAX_RECEIVES
 from lanes.consumer.outcome import Delays, outage_floor, receive_floor, shortest_delay, soon
-from tests.support.records import record_with
+from tests.support.memory import record_with
 
 HOURS_12 = 12 * 3600
 DAY = 24 * 3600

@@ -22,8 +22,7 @@ from lanes.consumer.handlers import Handlers
 from lanes.consumer.handlers import registered as registered_with
 from lanes.errors import ConfigurationError, DuplicateHandlerError
 from lanes.testing.function import InvocationContext, sqs_event
-from tests.support.memory import World
-from tests.support.records import record_with
+from tests.support.memory import World, record_with
 
 
 def registered(function):

@@ -10,7 +10,7 @@ from lanes.testing.calls import Calls
 from lanes.testing.clock import START as NOW
 from lanes.testing.clock import FakeClock
 from lanes.testing.table import MemorySlots
-from tests.support.records import record_with
+from tests.support.memory import record_with
 
 LANES = [{"name": "HIGH", "threshold": 50}, {"name": "MAIN", "tenant_share": 0.5}]
 CONFIG = LanesConfig.from_dict({"lanes": LANES, "consumer": {"reserved_concurrency": 4, "engine": "pull"}})

@@ -14,8 +14,7 @@ from lanes.consumer.engines.pace import TRIES, Pace
 from lanes.testing.calls import Calls
 from lanes.testing.clock import FakeClock
 from lanes.testing.table import MemoryPauses
-from tests.support.memory import Late, Recorder, aws_error
-from tests.support.records import record_with
+from tests.support.memory import Late, Recorder, aws_error, record_with
 
 
 class Queues:

@@ -4,7 +4,7 @@ import pytest
 
 from lanes.config import LanesConfig
 from lanes.consumer.engines.pace import FRESH, LONG_RECORD, TRIES, Pace
-from tests.support.records import record_with
+from tests.support.memory import record_with
 
 PLENTY = 600.0
 

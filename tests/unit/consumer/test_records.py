@@ -11,7 +11,7 @@ from aws_lambda_powertools.utilities.data_classes import EventBridgeEvent, S3Eve
 from lanes.consumer.records import Invocation, RawRecord, oldest_first, read_batch, response_for
 from lanes.errors import ConfigurationError
 from lanes.testing.clock import FakeClock
-from tests.support.records import record_with
+from tests.support.memory import record_with
 
 ARN = "arn:aws:sqs:eu-central-1:123456789012:orders-HIGH.fifo"
 
@@ -165,7 +165,7 @@ def test_a_body_that_is_no_json_is_no_event_type():
 def test_the_event_types_are_loaded_when_they_are_first_asked_for():
     """They cost a cold start 30 ms, which nobody pays who does not use them."""
     code = (
-        "import sys, lanes.consumer, lanes.aws.runtime; from tests.support.records import record_with\n"
+        "import sys, lanes.consumer, lanes.aws.runtime; from tests.support.memory import record_with\n"
         "name = 'aws_lambda_powertools.utilities.data_classes'\n"
         "before = name in sys.modules; record_with().event; sys.exit(before or name not in sys.modules)"
     )

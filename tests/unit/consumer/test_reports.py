@@ -9,8 +9,7 @@ from lanes.consumer.ledger import Ending, Entry
 from lanes.consumer.outcome import Outcome
 from lanes.events import Event
 from lanes.metrics import Metric
-from tests.support.memory import Recorder
-from tests.support.records import record_with
+from tests.support.memory import Recorder, record_with
 
 SENT = 1_800_000_000.0
 HIGH, MAIN = LanesConfig().lane("HIGH"), LanesConfig().lane("MAIN")

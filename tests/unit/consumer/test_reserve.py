@@ -7,7 +7,7 @@ import pytest
 from lanes.config import Lane
 from lanes.consumer.engines.order import SAVED_UP, Reserve
 from lanes.testing.clock import FakeClock
-from tests.support.records import record_with
+from tests.support.memory import record_with
 
 LANE = Lane(name="MAIN", max_wait=timedelta(seconds=60))
 

@@ -15,7 +15,7 @@ from lanes.errors import AwsError
 from lanes.testing.assertions import Silence
 from lanes.testing.calls import Calls
 from lanes.testing.table import MemoryLedger
-from tests.support.records import record_with
+from tests.support.memory import record_with
 
 LANE = Lane(name="MAIN")
 NOW = 1_800_000_000.0
