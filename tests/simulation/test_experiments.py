@@ -12,9 +12,7 @@ from lanes.metrics import Metric
 from lanes.testing.clock import START
 from simulator.simulated_lanes import Pattern, SimulatedLanes, Tally
 
-EXPERIMENTS = json.loads(
-    (Path(__file__).parents[2] / "docs" / "experiments.json").read_text(encoding="utf-8")
-)
+EXPERIMENTS = json.loads(Path(__file__).with_name("experiments.json").read_text(encoding="utf-8"))
 PATTERNS = {
     "plain": (Pattern.PLAIN, 10),
     "ours": (Pattern.LANES, 10),
