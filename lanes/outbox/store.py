@@ -4,14 +4,13 @@ The protocols of an outbox's database, for a relay and for operators.
 Every store keeps three indexes:
 
 - ready: the candidates in claim order: priority descending, then age, then id;
-- timers: entries with a due time: the next attempt, the end of a lock or of parking, the time of a scheduled entry;
+- timers: entries with a due time: the next attempt, the end of a lock, the time of a scheduled entry;
 - chains: the unfinished entries of each group and lane, by age, without the scheduled ones.
 
 A claim first makes due entries ready. Then it reads candidates from the top of `ready`, compares those with a group to
 their chain, locks the first entries of each chain and parks the others. So an entry that is blocked by an earlier one
-of its group is read once, and leaves the top of `ready` until that one is finished. A group that waits has one timer,
-of its first parked entry. The SQL store parks all candidates of such a group at once, and claims from other groups in
-the same transaction; the DynamoDB store parks as many as a claim takes, with a write for each.
+of its group leaves the top of `ready` until that one is finished. How a store does that is in
+docs/decisions.md#the-outbox.
 """
 
 from __future__ import annotations

@@ -257,7 +257,7 @@ def test_stateful_parts_are_pinned():
                 "ready": (("ready", "claim_order"), ["lane", "not_before", "state", "unique_key"]),
                 "timers": (
                     ("timer", "due_at"),
-                    ["is_parked", "is_scheduled", "lane", "not_before", "state"],
+                    ["is_scheduled", "lane", "not_before", "state"],
                 ),
                 "chains": (("pk", "chain_order"), ["is_parked"]),
             },

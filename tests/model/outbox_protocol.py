@@ -37,7 +37,6 @@ class Entry:
     ready: bool = True
     parked: bool = False
     timer: bool = False
-    passed: bool = False
     owner: int = NOBODY
     attempts: int = 0
     in_queue: bool = False
@@ -62,12 +61,17 @@ class RelayState:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The whole: entries in order of age, relays, an operator's unfinished wake, and what may still go wrong."""
+    """
+    The whole: entries in order of age, relays, an operator's unfinished wake, and what may still go wrong.
+
+    A chain in `timers` has a timer of its own; `looking` is the one that a relay looks at, and whether it had entries.
+    """
 
     entries: tuple
     relays: tuple
     operator: str | None = None
-    moving: int | None = None
+    timers: frozenset = frozenset()
+    looking: tuple | None = None
     crashes: int = 1
     failures: int = 1
     expiries: int = 2
@@ -87,9 +91,9 @@ class Mistakes:
     claim_by_read_then_write: bool = False
     mark_after_lock_lost: bool = False
     park_without_timer: bool = False
-    keep_timer_at_head: bool = False
-    move_before_timer: bool = False
-    end_due_timer: bool = False
+    park_before_timer: bool = False
+    end_timer_at_wake: bool = False
+    end_timer_set_since: bool = False
     ignore_group_order: bool = False
 
 
@@ -110,12 +114,11 @@ class Protocol:
             if entry.timer:
                 yield from self._due(state, number, entry)
             if state.moves and entry.state in WAITING and state.operator is None:
-                yield from self._move(state, number, entry)
-        if state.moving is not None:
-            yield from self._moved(state, state.moving)
+                yield self._move(state, number, entry)
+        if state.timers:
+            yield from self._look(state)
         if state.operator is not None:
-            woken = self._woken(state, state.operator)
-            yield "operator wakes", replace(_timed(woken, state.operator, 0), operator=None)
+            yield "operator wakes", replace(self._woken(state, state.operator), operator=None)
             yield "operator dies", replace(state, operator=None)
 
     def _due(self, state, number, entry):
@@ -126,53 +129,36 @@ class Protocol:
                 free = replace(entry, state=PENDING, owner=NOBODY, ready=True, timer=False)
                 after = replace(_put(state, number, free), expiries=state.expiries - spent)
                 yield f"lock of {number} ends", after
-        elif not entry.parked:
+        else:
             yield f"{number} is due", _put(state, number, replace(entry, ready=True, timer=False))
-        elif _behind(state, number, entry.chain) is not None:
-            yield from self._waits_on(state, number, entry)
-        else:
-            yield from self._group_due(state, number, entry)
 
-    def _waits_on(self, state, number, entry):
-        """End the timer of a parked entry if the first parked one of its group has one; else it is set again."""
-        first = _first_parked(state, entry.chain)
-        before = state.entries[first]
-        # A timer that is due may be passed on at this moment, and that of an operator comes later than its change.
-        is_safe = self.mistakes.end_due_timer or not before.passed
-        if first < number and before.timer and is_safe and state.moving is None:
-            yield f"{number} waits on", _put(state, number, replace(entry, timer=False))
+    def _look(self, state):
+        """Read a group whose timer is due; then set the timer again or end it, and wake the group."""
+        if state.looking is None:
+            for chain in sorted(state.timers):
+                yield f"looks at {chain}", replace(state, looking=(chain, bool(_unfinished(state, chain))))
+            return
+        (chain, has_entries), done = state.looking, replace(state, looking=None)
+        yield "who looks dies", done
+        if not has_entries or self.mistakes.end_timer_at_wake:
+            done = replace(done, timers=done.timers - {chain})
+        yield f"has looked at {chain}", self._woken(done, chain)
 
-    def _group_due(self, state, number, entry):
-        """Pass the timer of a group to the next parked entry; a relay may die before the first is a candidate."""
-        if not entry.passed:
-            passed = _put(state, number, replace(entry, passed=True))
-            passed = passed if self.mistakes.keep_timer_at_head else _timed(passed, entry.chain, number + 1)
-            yield f"{number} passes its timer", passed
-        else:
-            ripe = replace(entry, ready=True, timer=False, parked=False, passed=False)
-            yield f"{number} is due", _put(state, number, ripe)
+    def _timed(self, state, chain):
+        """Set the timer of a group; a relay that looks at it meanwhile finds it changed."""
+        if self.mistakes.park_without_timer:
+            return state
+        is_looked_at = state.looking is not None and state.looking[0] == chain
+        looking = None if is_looked_at and not self.mistakes.end_timer_set_since else state.looking
+        return replace(state, timers=state.timers | {chain}, looking=looking)
 
     def _move(self, state, number, entry):
-        if state.moving is not None:
-            return
-        begun = replace(state, moves=state.moves - 1, moving=number)
-        if entry.parked and not self.mistakes.move_before_timer:
-            begun = _timed(begun, entry.chain, number + 1)
-        yield f"operator begins to move {number}", begun
-
-    def _moved(self, state, number):
-        """Write the new lane if the entry still waits; its group has another timer by then."""
-        entry = state.entries[number]
-        yield "operator dies", replace(state, moving=None)
-        if entry.state not in WAITING:
-            return
+        """Write the new lane of an entry that waits."""
         moved = replace(entry, lane=1 - entry.lane, moved=True)
         if entry.parked:
-            moved = replace(moved, ready=True, parked=False, timer=False, passed=False)
-        yield (
-            f"operator moves {number}",
-            replace(_put(state, number, moved), moving=None, operator=entry.chain),
-        )
+            moved = replace(moved, ready=True, parked=False)
+        after = replace(_put(state, number, moved), moves=state.moves - 1, operator=entry.chain)
+        return f"operator moves {number}", after
 
     def _relay_steps(self, state, index):
         relay = state.relays[index]
@@ -199,7 +185,10 @@ class Protocol:
             for number in order
         )
         todo = tuple(("lock", int(one.id), state.entries[int(one.id)].lane) for one in choice.claimed)
-        todo += tuple(("park", int(one.id), state.entries[int(one.id)].lane) for one in choice.blocked)
+        for one in choice.blocked:
+            number, lane = int(one.id), state.entries[int(one.id)].lane
+            steps = (("set timer", number, lane), ("park", number, lane))
+            todo += steps[::-1] if self.mistakes.park_before_timer else steps
         if todo:
             yield f"relay {index} reads {todo}", _relay(state, index, phase="lock", todo=todo)
 
@@ -221,12 +210,12 @@ class Protocol:
             rest = tuple(
                 (todo, one, seen)
                 for todo, one, seen in rest
-                if todo == "park" or entry.chain is None or state.entries[one].chain != entry.chain
+                if todo != "lock" or entry.chain is None or state.entries[one].chain != entry.chain
             )
+        elif verb == "set timer":
+            state = self._timed(state, f"{lane}#{entry.group}")
         elif is_as_read:
-            # The group has one timer.
-            timer = not self.mistakes.park_without_timer and entry.chain not in wake
-            state = _put(state, number, replace(entry, ready=False, parked=True, timer=timer))
+            state = _put(state, number, replace(entry, ready=False, parked=True))
             wake = (*wake, entry.chain)
         after = {"todo": rest, "held": held, "wake": wake}
         if rest:
@@ -275,6 +264,7 @@ class Protocol:
             if entry.owner not in (index, NOBODY, A_DEAD_CLAIM):
                 raise Violation(f"a relay marked entry {number}, which another one holds")
             marked = _outcome(entry, outcome)
+            state = self._timed(state, entry.chain) if marked.parked else state
             state = _put(state, number, marked)
             if marked.state in FINISHED:
                 wake = (*wake, entry.chain)
@@ -290,29 +280,22 @@ class Protocol:
         yield f"relay {index} wakes", _reset(state, index)
 
     def _woken(self, state, chain):
-        """Make the first parked entries of a chain candidates if it begins with one, and give the next its timer."""
-        order = [
-            number
-            for number, entry in enumerate(state.entries)
-            if entry.chain == chain and entry.state not in FINISHED
-        ]
+        """Make the first parked entries of a chain candidates if it begins with one."""
+        order = _unfinished(state, chain)
         if order and state.entries[order[0]].parked:
-            if len(order) > self.woken_at_once:
-                state = _timed(state, chain, order[self.woken_at_once])
             for number in order[: self.woken_at_once]:
                 entry = state.entries[number]
                 if entry.parked:
-                    awake = replace(entry, ready=True, parked=False, timer=False, passed=False)
-                    state = _put(state, number, awake)
+                    state = _put(state, number, replace(entry, ready=True, parked=False))
         return state
 
 
 def _outcome(entry, outcome):
-    free = replace(entry, owner=NOBODY, timer=False, parked=False, ready=False, passed=False)
+    free = replace(entry, owner=NOBODY, timer=False, parked=False, ready=False)
     if outcome == PUBLISHED:
         return replace(free, state=PUBLISHED)
     if outcome == "blocked":
-        return replace(free, state=PENDING, parked=True, timer=True)
+        return replace(free, state=PENDING, parked=True)
     attempts = entry.attempts + 1
     if attempts >= MOST_ATTEMPTS:
         return replace(free, state=ABANDONED, attempts=attempts)
@@ -361,20 +344,13 @@ def _behind(state, number, chain):
     return None if chain is None else next(earlier, None)
 
 
-def _first_parked(state, chain, start=0):
-    """Give the first parked entry of a chain from a number on."""
-    parked = (
+def _unfinished(state, chain):
+    """Give the numbers of the unfinished entries of a chain, in order."""
+    return [
         number
         for number, entry in enumerate(state.entries)
-        if number >= start and entry.parked and entry.chain == chain
-    )
-    return next(parked, None)
-
-
-def _timed(state, chain, start):
-    """Give the timer of a group to its first parked entry from a number on."""
-    number = _first_parked(state, chain, start)
-    return state if number is None else _put(state, number, replace(state.entries[number], timer=True))
+        if entry.chain == chain and entry.state not in FINISHED
+    ]
 
 
 def _put(state, number, entry):

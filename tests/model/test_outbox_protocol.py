@@ -8,7 +8,10 @@ from tests.model.outbox_protocol import (
     A_DEAD_CLAIM,
     HIGH,
     LOW,
+    NOBODY,
+    PENDING,
     PROCESSING,
+    PUBLISHED,
     Entry,
     Mistakes,
     Protocol,
@@ -25,15 +28,17 @@ LIMIT = 2_000_000
 
 
 def start(*entries, relays=2, **budgets):
-    """Give the state in which nothing has happened yet."""
-    return State(entries=entries, relays=(RelayState(),) * relays, **budgets)
+    """Give the first state; relays are a number of idle ones, or where each is."""
+    relays = (RelayState(),) * relays if isinstance(relays, int) else relays
+    return State(entries=entries, relays=relays, **budgets)
 
 
 GROUP = (Entry("g", LOW), Entry("g", LOW))
 FIRST = Entry("g", LOW, state=PROCESSING, owner=A_DEAD_CLAIM, ready=False, timer=True)
 WAITS = Entry("g", LOW, ready=False, parked=True)
 # Of a group that waits as one; the relay that had its first entry has died.
-PARKED_GROUP = (FIRST, replace(WAITS, timer=True), WAITS)
+PARKED_GROUP = (FIRST, WAITS, WAITS)
+TIMER = frozenset({FIRST.chain})
 SCENES = {
     "a group, two relays, crash and refusal": start(*GROUP, expiries=1, moves=0),
     "a group, locks that end twice": start(*GROUP, crashes=0, failures=0, expiries=2, moves=0),
@@ -47,9 +52,22 @@ SCENES = {
         *GROUP, Entry(None, HIGH), crashes=1, failures=0, expiries=1, moves=0
     ),
     "an operator beside two relays": start(*GROUP, crashes=0, failures=0, expiries=0, moves=1),
-    "a group that waits as one": start(*PARKED_GROUP, crashes=2, failures=0, expiries=0, moves=0, relays=1),
+    "a group that waits as one": start(
+        *PARKED_GROUP, crashes=2, failures=0, expiries=0, moves=0, relays=1, timers=TIMER
+    ),
     "an operator beside a group that waits": start(
-        *PARKED_GROUP, crashes=1, failures=0, expiries=0, moves=1, relays=1
+        *PARKED_GROUP, crashes=1, failures=0, expiries=0, moves=1, relays=1, timers=TIMER
+    ),
+    "a timer of a group that was empty": start(
+        replace(FIRST, lane=HIGH, owner=0, in_queue=True),
+        replace(FIRST, state=PENDING, owner=NOBODY, ready=True, timer=False),
+        relays=(RelayState("mark", held=(0,), outcomes=((0, PUBLISHED),)), RelayState()),
+        crashes=1,
+        failures=0,
+        expiries=0,
+        moves=1,
+        timers=frozenset({"1#g"}),
+        looking=("1#g", False),
     ),
 }
 
@@ -80,11 +98,12 @@ def test_a_known_mistake_is_found(mistake, found):
         explore(scene, Protocol(Mistakes(**{mistake: True})), limit=LIMIT)
 
 
-def test_parking_without_a_timer_gets_stuck():
+@pytest.mark.parametrize("mistake", ["park_without_timer", "park_before_timer"])
+def test_parking_without_a_timer_gets_stuck(mistake):
     """A relay that dies between a mark and the wake after it leaves nobody to wake the next of the group."""
-    scene = start(*GROUP, crashes=1, failures=0, expiries=1, moves=0)
+    scene = start(*GROUP, crashes=2, failures=0, expiries=1, moves=0)
 
-    _, without_end = explore(scene, Protocol(Mistakes(park_without_timer=True), batch=1), limit=LIMIT)
+    _, without_end = explore(scene, Protocol(Mistakes(**{mistake: True}), batch=1), limit=LIMIT)
     assert without_end
 
 
@@ -126,12 +145,11 @@ def test_without_the_rows_of_its_table_a_group_gets_stuck(mistake):
 @pytest.mark.parametrize(
     ("mistake", "scene"),
     [
-        ("keep_timer_at_head", "a group that waits as one"),
-        ("end_due_timer", "a group that waits as one"),
-        ("move_before_timer", "an operator beside a group that waits"),
+        ("end_timer_at_wake", "a group that waits as one"),
+        ("end_timer_set_since", "a timer of a group that was empty"),
     ],
 )
-def test_a_timer_that_is_lost_gets_a_group_stuck(mistake, scene):
-    """Relays and operators may die before they wake the others, so a timer is passed on before its entry leaves."""
+def test_a_timer_that_ends_before_its_group_gets_the_rest_stuck(mistake, scene):
+    """A relay dies before it wakes them, and another one has ended the timer of the group, or is just doing so."""
     _, without_end = explore(SCENES[scene], Protocol(Mistakes(**{mistake: True})), limit=LIMIT)
     assert without_end

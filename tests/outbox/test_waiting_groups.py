@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import pytest
 
 from lanes.outbox import EntryFilter, EntryState, Operator
-from lanes.outbox.dynamodb.item import READY, part_of_key
 from lanes.outbox.relay import Relay
 from tests.support.outbox import SHARES, Run, published
 from tests.support.sending import ACCEPT, REFUSE
@@ -36,13 +35,15 @@ class Waiting(Run):
 
 
 def test_a_failing_first_entry_of_a_large_group_costs_other_groups_no_round(stores, clock):
-    """The round after its failure sends the other group; in DynamoDB the one after its entries are parked, once."""
+    """The round after its failure sends the other group, also if a claim takes fewer entries than the group has."""
     run = Waiting(stores, clock)
+    run.relay._limit = 20
     run.relay.run_once()
-    for _ in range(stores.many // 25 if hasattr(stores, "client") else 1):
-        run.relay.run_once()
+    run.relay.run_once()
 
     assert run.sent() == ["other-0", "other-1"]
+    for _ in range(3):
+        run.relay.run_once()
     assert run.relay.run_once().is_idle
 
 
@@ -54,7 +55,7 @@ def test_a_waiting_group_costs_a_round_for_each_timer_and_no_more(stores, clock)
     while clock() < ends:
         while not run.relay.run_once().is_idle:
             rounds += 1
-        clock.advance(20)
+        clock.advance(60)
 
     assert rounds < 40
     assert run.state(f"big-{stores.many - 1}") is EntryState.PENDING
@@ -82,30 +83,58 @@ def dynamodb(dynamodb_subject):
     return dynamodb_subject
 
 
-def test_a_large_group_in_dynamodb_keeps_few_others_while_it_is_parked(dynamodb, clock):
-    """Its entries are parked in as many rounds as they fill; only groups in its part of the index wait for that."""
-    dynamodb.many = 60
+def test_a_claim_reads_on_behind_a_large_group_from_where_the_last_one_stopped(dynamodb, clock, monkeypatch):
+    """Each reads as many items, whatever the size of the group, and the others go out before it is parked."""
+    monkeypatch.setattr("lanes.outbox.dynamodb.store.PASSED_AT_ONCE", 20)
+    dynamodb.many = 100
     run = Waiting(dynamodb, clock)
-    run.relay._limit = 20
+    run.relay._limit = 10
     groups = [f"g{number}" for number in range(16)]
     for group in groups:
         run.write(group, group=group)
-    for _ in range(2):
+    reads: list[int] = []
+    dynamodb.client.meta.events.register(
+        "after-call.dynamodb.Query", lambda parsed, **_: reads.append(parsed["ScannedCount"])
+    )
+    sizes = []
+    for _ in range(9):
+        reads.clear()
+        run.relay.run_once()
+        sizes.append(sum(reads))
+
+    assert set(groups) < set(run.sent())
+    assert len(run.sent()) == len(groups) + 2
+    assert max(sizes) < 120
+    assert run.state("big-99") is EntryState.PENDING
+
+
+def test_what_is_written_behind_a_large_group_is_sent_although_claims_have_read_past_it(
+    dynamodb, clock, monkeypatch
+):
+    """A claim that has read all begins at the front; what is more urgent is always read first."""
+    monkeypatch.setattr("lanes.outbox.dynamodb.store.PASSED_AT_ONCE", 20)
+    dynamodb.many = 100
+    run = Waiting(dynamodb, clock)
+    run.relay._limit = 10
+    late = run.outbox.prepare("k", 1, id="late", group="other-too")
+    for _ in range(4):
+        run.relay.run_once()
+    dynamodb.write(late)
+    run.write("urgent", priority=60)
+    run.relay.run_once()
+    assert run.sent("HIGH") == ["urgent"]
+    for _ in range(7):
         run.relay.run_once()
 
-    own = part_of_key(READY, "group#big")
-    assert {one for one in run.sent() if one in groups} == {
-        group for group in groups if part_of_key(READY, f"group#{group}") != own
-    }
+    assert "late" in run.sent()
 
 
-@pytest.mark.parametrize("which", ["with the timer", "another"])
-def test_a_relay_that_dies_before_it_wakes_a_group_leaves_it_a_timer(dynamodb, clock, which):
-    """Also if an operator has cancelled the entry that had the timer."""
+def test_a_relay_that_dies_before_it_wakes_a_group_leaves_it_a_timer(dynamodb, clock):
+    """Also if an operator has cancelled the first one that waits, and another one."""
     run = Waiting(dynamodb, clock)
     run.relay.run_until(clock() + 1)
     operator = Operator(store=dynamodb.operations, config=run.config, who="ops", clock=clock)
-    gone = {"with the timer": ("big-1", "big-25"), "another": ("big-7",)}[which]
+    gone = ("big-1", "big-25")
     assert operator.cancel(EntryFilter(ids=gone)) == len(gone)
     run.relay.run_until(clock() + 1)
     run.fails.clear()
@@ -190,7 +219,7 @@ THROTTLED = {
 @pytest.mark.parametrize("share", [0.5, 1.0])
 def test_a_group_whose_partition_is_throttled_stops_no_other_group(dynamodb, clock, share):
     """Of its calls this share is refused to four relays; then it goes out whole and in order."""
-    run = Run(dynamodb, clock)
+    run = Run(dynamodb, clock, batch=10)
     producer = run.relay._publication._producer
     others = [
         Relay(store=dynamodb.store, producer=producer, config=run.config, clock=clock) for _ in range(3)

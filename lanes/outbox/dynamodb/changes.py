@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lanes.outbox.dynamodb.item import DEAD, DUE, HELD, READY, part_of, part_of_key, sortable, typed
+from lanes.outbox.dynamodb.item import (
+    DEAD,
+    DUE,
+    HELD,
+    PARKED,
+    READY,
+    part_of,
+    part_of_key,
+    partition_of,
+    sortable,
+    typed,
+)
 from lanes.outbox.entry import FINISHED, EntryState, chain_of
 from lanes.outbox.rules import Candidate
 
@@ -23,7 +34,6 @@ class Change:
         setting: new values; None removes the attribute.
         same: attributes that must have these values; None requires that the attribute does not exist.
         present: attributes that must exist.
-        above: attributes that must be greater than these values.
     """
 
     def __init__(
@@ -32,7 +42,6 @@ class Change:
         *,
         same: Mapping[str, Any] | None = None,
         present: Iterable[str] = (),
-        above: Mapping[str, Any] | None = None,
     ) -> None:
         self._names: dict[str, str] = {}
         self._values: dict[str, Any] = {}
@@ -50,14 +59,13 @@ class Change:
                 if value is None
                 else f"{self._name(name)} = {self._value(value)}"
             )
-        conditions += [f"{self._name(name)} > {self._value(value)}" for name, value in (above or {}).items()]
         self._condition = " AND ".join(conditions)
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of UpdateItem without key and table."""
         return {
             "UpdateExpression": self._update,
-            "ConditionExpression": self._condition,
+            **({"ConditionExpression": self._condition} if self._condition else {}),
             "ExpressionAttributeNames": {alias: name for name, alias in self._names.items()},
             "ExpressionAttributeValues": self._values,
         }
@@ -90,6 +98,11 @@ def ripe(item: Any) -> dict[str, Any]:
     }
 
 
+def parked_in(pk: str, sendable_from: float) -> dict[str, Any]:
+    """Return the attributes that park an entry of a partition; its time is no due time, but lists it by its age."""
+    return {"is_parked": True, "timer": part_of_key(PARKED, pk), "due_at": sortable(sendable_from)}
+
+
 def candidate_of(item: Any) -> Candidate:
     """Read a candidate from its item in an index."""
     kind, _, group = item["pk"]["S"].partition("#")
@@ -120,12 +133,14 @@ def outcome_of(mark: Mark, now: float) -> dict[str, Any]:
         "changed_at": now,
         "published_at": now if is_published else None,
         "sequence_number": mark.sequence_number or None,
-        "is_parked": True if mark.is_parked else None,
+        "is_parked": None,
         "expires_at": None if mark.expires_at is None else int(mark.expires_at),
         "timer": None,
         "due_at": None if mark.due_at is None else sortable(mark.due_at),
     }
-    if mark.due_at is not None:
+    if mark.is_parked:
+        setting |= parked_in(partition_of(mark.entry.id, mark.entry.group), mark.entry.sendable_from)
+    elif mark.due_at is not None:
         setting["timer"] = part_of(DUE, mark.entry)
     elif is_abandoned:
         setting["timer"] = part_of(HELD if mark.holds_group else DEAD, mark.entry)

@@ -9,6 +9,7 @@ Keys and indexes:
 - Both are spread over `PARTS` keys each, such as `ready#3`, by a hash of `pk`.
 - `chains` (sparse, and local, so that it can be read consistently): unfinished entries of a group by `chain_order`,
   which is LANE#POSITION#ID.
+- The timer of a group with parked entries is under `group#GROUP` and `timer#LANE`, in the index of timers.
 - The counter of a locked group is under `counter#GROUP`, with `last_position`; a unique key is under `unique#KEY`, with
   the `holder`, the `sk` of the entry that waits.
 - Audit entries are under `pk` `audit`.
@@ -21,14 +22,14 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.aws.attribute_values import TypeDeserializer, TypeSerializer
 from lanes.errors import EntryTooLargeError
-from lanes.outbox.entry import MICROSECONDS, Entry, EntryState
+from lanes.outbox.entry import MICROSECONDS, Entry, EntryState, chain_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 READY_INDEX, TIMERS_INDEX, CHAINS_INDEX = "ready", "timers", "chains"
-# `parked` lists entries that wait for the timer of their group, by their age, `dead` abandoned and cancelled ones, and
-# `held` those of them that hold their group.
+# `parked` lists entries that wait for an earlier one of their group, by their age, `dead` abandoned and cancelled ones,
+# and `held` those of them that hold their group.
 READY, DUE, PARKED, DEAD, HELD = "ready", "due", "parked", "dead", "held"
 
 # AWS: a partition of an index takes 1,000 write units a second, and an index that can't keep up throttles the writes to
@@ -85,6 +86,18 @@ def counter_of(group: str, last: int) -> dict[str, Any]:
 def unique_key_of(key: str) -> dict[str, Any]:
     """Return the primary key of a unique key."""
     return {"pk": text(f"unique#{key}"), "sk": text("unique")}
+
+
+def timer_of(chain: str) -> dict[str, Any]:
+    """Return the primary key of the timer of a chain, at which a relay looks whether its first entry is parked."""
+    lane, _, group = chain.partition("#")
+    return {"pk": text(partition_of("", group)), "sk": text(f"timer#{lane}")}
+
+
+def timed_chain(item: Mapping[str, Any]) -> str | None:
+    """Return the chain of a timer in the index of timers; None if the item is an entry."""
+    kind, _, lane = item["sk"]["S"].partition("#")
+    return chain_of(lane, item["pk"]["S"].partition("#")[2]) if kind == "timer" else None
 
 
 def item_of(entry: Entry) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from lanes.outbox.dynamodb.item import (
     partition_of,
     sortable,
     text,
+    timed_chain,
     waiting,
 )
 from lanes.outbox.entry import RETRYABLE, WAITING, Entry, EntryState
@@ -42,8 +43,6 @@ if TYPE_CHECKING:
 
     from lanes.outbox.dynamodb.store import DynamoDBOutboxStore
 
-# Longer than the changes of a batch take: a relay ends the timer of an entry that waits for one with a timer.
-KEEPS_TIMERS_FOR = 60.0
 # A relay may park or wake the entry between two tries; all other changes end them.
 MAX_TRIES = 3
 # Aliases, since DynamoDB reserves words such as `state`.
@@ -100,7 +99,11 @@ class DynamoDBOutboxOperations:
                 KeyConditionExpression=f"{key} = :value",
                 ExpressionAttributeValues={":value": text(value + part)},
             )
-            found |= {item["sk"]["S"]: {"pk": item["pk"], "sk": item["sk"]} for item in items}
+            found |= {
+                item["sk"]["S"]: {"pk": item["pk"], "sk": item["sk"]}
+                for item in items
+                if timed_chain(item) is None
+            }
         return found
 
     def _read(self, keys: list[Any]) -> list[Entry]:
@@ -140,7 +143,7 @@ class DynamoDBOutboxOperations:
                 moved |= {"ready": part_of(READY, entry), "is_parked": None, "timer": None, "due_at": None}
             return moved
 
-        return self._change(entries, setting, WAITING, now)
+        return self._change(entries, setting, WAITING)
 
     def cancel(self, entries: Iterable[Entry], *, reason: str, now: float, expires_at: float) -> int:
         """Cancel waiting or abandoned entries."""
@@ -148,7 +151,7 @@ class DynamoDBOutboxOperations:
         def setting(entry: Entry) -> dict[str, Any]:
             return cancelled(entry, reason, now=now, expires_at=expires_at)
 
-        return self._change(self._released(entries, now), setting, WAITING | {EntryState.ABANDONED}, now)
+        return self._change(self._released(entries, now), setting, WAITING | {EntryState.ABANDONED})
 
     def _released(self, entries: Iterable[Entry], now: float) -> Iterator[Entry]:
         """Release the unique keys of entries before they change: a key without a waiting entry would refuse all."""
@@ -170,31 +173,22 @@ class DynamoDBOutboxOperations:
                 **waiting(replace(entry, is_scheduled=(entry.not_before or now) > now)),
             }
 
-        return self._change(entries, setting, RETRYABLE, now)
+        return self._change(entries, setting, RETRYABLE)
 
     def _change(
         self,
         entries: Iterable[Entry],
         setting: Callable[[Entry], dict[str, Any]],
         states: Collection[EntryState],
-        now: float,
     ) -> int:
-        changing = [entry for entry in entries if entry.state in states]
-        # One of them may have the timer of its group, and this process may die between two of its calls.
-        self._store.keep_timers(
-            {entry.chain for entry in changing if entry.is_parked},
-            at=now + KEEPS_TIMERS_FOR,
-            besides={key_of(entry)["sk"]["S"] for entry in changing},
-        )
         changed = 0
         chains = set()
-        for entry in changing:
-            if self._change_one(entry, setting):
+        for entry in entries:
+            if entry.state in states and self._change_one(entry, setting):
                 changed += 1
                 chains.add(entry.chain)
         # A cancelled or moved entry may have been the one that others waited for.
-        self._store.wake(chains, now=now)
-        self._store.keep_timers(chains, at=now)
+        self._store.wake(chains)
         return changed
 
     def _change_one(self, entry: Entry, setting: Callable[[Entry], dict[str, Any]]) -> bool:

@@ -18,7 +18,15 @@ from lanes.aws.items import pages_of
 from lanes.errors import AwsError, UnwrittenMarksError
 from lanes.fault_codes import Cause, cause_of
 from lanes.outbox.dynamodb.calls import CONCURRENCY, TableCalls
-from lanes.outbox.dynamodb.changes import Change, candidate_of, id_of, outcome_of, ripe, runs_of
+from lanes.outbox.dynamodb.changes import (
+    Change,
+    candidate_of,
+    id_of,
+    outcome_of,
+    parked_in,
+    ripe,
+    runs_of,
+)
 from lanes.outbox.dynamodb.item import (
     CHAINS_INDEX,
     DEAD,
@@ -38,14 +46,16 @@ from lanes.outbox.dynamodb.item import (
     sortable,
     state_of,
     text,
+    timed_chain,
+    timer_of,
     unique_key_of,
 )
 from lanes.outbox.entry import Entry, EntryState
-from lanes.outbox.rules import Choice, choose, joined
+from lanes.outbox.rules import choose, joined
 from lanes.outbox.store import Claim, OutboxStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from mypy_boto3_dynamodb import DynamoDBClient
 
@@ -54,8 +64,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
-# The default batch. The rest of a longer chain is woken as these are finished.
+# The rest of a longer chain is woken as these are finished.
 WOKEN_AT_ONCE = 30
+# Some 25 read units.
+PASSED_AT_ONCE = 1000
+IN_CLAIM_ORDER = "ready = :part AND claim_order BETWEEN :first AND :last"
 
 
 class _Partitions:
@@ -109,43 +122,38 @@ class DynamoDBOutboxStore:
 
     def __init__(self, *, table: str, client: DynamoDBClient, concurrency: int = CONCURRENCY) -> None:
         self.calls = TableCalls(table=table, client=client, concurrency=concurrency)
+        # How far claims have read behind entries that wait, by the part of the index.
+        self._passed: dict[str, str] = {}
 
     def claim(
         self, shares: Sequence[LaneShare], *, owner: str, now: float, locked_until: float, limit: int
     ) -> Claim:
         """Lock the next entries, each with a conditional update."""
         partitions = _Partitions()
-        ripened, taken_over, waits = self._ripen(partitions, now, limit, locked_until)
-        parts = parts_of(READY)
-        choice, by_id = self._choose(partitions, shares, limit, parts)
-        if choice.blocked and not choice.claimed:
-            # Those of one large group, whose first entry failed, come before all others until they are parked.
-            full = {part_of_key(READY, by_id[one.id]["pk"]["S"]) for one in choice.blocked}
-            more, items = self._choose(partitions, shares, limit, [one for one in parts if one not in full])
-            choice = Choice(claimed=more.claimed, blocked=choice.blocked + more.blocked)
-            by_id |= items
+        ripened, taken_over, looked = self._ripen(partitions, now, limit, locked_until)
+        claimed, blocked, by_id = self._choose(partitions, shares, limit)
         lock = _Lock(owner=owner, now=now, until=locked_until)
         locked = self.calls.in_parallel(
-            lambda run: self._lock(partitions, run, by_id, lock), runs_of(choice.claimed)
+            lambda run: self._lock(partitions, run, by_id, lock), runs_of(claimed)
         )
         entries = {entry.id: entry for run in locked for entry in run}
-        ordered = tuple(entries[one.id] for one in choice.claimed if one.id in entries)
-        blocked = [[by_id[one.id] for one in run] for run in runs_of(choice.blocked)]
-        parked = sum(partitions.call(partial(self._park, run, until=locked_until), 0) for run in blocked)
+        ordered = tuple(entries[one.id] for one in claimed if one.id in entries)
+        waiting = [[by_id[one.id] for one in run] for run in runs_of(blocked)]
+        parked = sum(partitions.call(partial(self._park, run, until=locked_until), 0) for run in waiting)
         # An earlier entry may have been finished while this one was parked: the later of the two writers sees both.
-        self.wake((one.chain for one in choice.blocked), now=now)
+        self.wake(one.chain for one in blocked)
         if not ordered:
             partitions.raise_throttled()
         return Claim(
             entries=ordered,
             ripened=ripened,
-            parked=parked + waits,
+            parked=parked + looked,
             taken_over=taken_over,
             missed=len(by_id) - len(ordered) - parked,
         )
 
     def _ripen(self, partitions: _Partitions, now: float, limit: int, until: float) -> tuple[int, int, int]:
-        """Make due entries candidates; return their number, that of ended locks, and that of groups that still wait."""
+        """Make due entries candidates; return their number, that of ended locks, and that of groups looked at."""
         due = self.calls.first(
             parts_of(DUE),
             order="due_at",
@@ -154,16 +162,10 @@ class DynamoDBOutboxStore:
             IndexName=TIMERS_INDEX,
             KeyConditionExpression="timer = :part AND due_at <= :now",
         )
-        keys = {item["sk"]["S"] for item in due}
-
-        def still_waits(item: Any) -> int | None:
-            return partitions.call(partial(self._waits, item, keys, now, until), id(item))
-
-        waits = set(self.calls.in_parallel(still_waits, due)) - {None}
 
         def ripen(item: Any) -> bool:
-            if id(item) in waits:
-                return False
+            if timed_chain(item) is not None:
+                return self._look(item, now, until)
             is_locked = state_of(item) is EntryState.PROCESSING
             setting = ripe(item)
             if is_locked:
@@ -177,86 +179,107 @@ class DynamoDBOutboxStore:
             return self.calls.update(item, Change(setting, same=same)) is not None
 
         done = self.calls.in_parallel(lambda item: partitions.call(lambda: ripen(item), otherwise=False), due)
-        locked = [state_of(item) is EntryState.PROCESSING for item in due]
-        return sum(done), sum(one and was for one, was in zip(done, locked, strict=True)), len(waits)
+        ripened = [item for item, was_done in zip(due, done, strict=True) if was_done]
+        looked = sum(timed_chain(item) is not None for item in ripened)
+        taken_over = sum(state_of(item) is EntryState.PROCESSING for item in ripened)
+        return len(ripened) - looked, taken_over, looked
 
-    def _waits(self, item: Any, due: Collection[str], now: float, until: float) -> int | None:
-        """
-        Set the timer of a parked entry again if an earlier one of its group is not due, else pass it to the next.
+    def _look(self, item: Any, now: float, until: float) -> bool:
+        """Wake a group whose timer is due, and set the timer again or end it; return whether no other relay did."""
+        order = self._chain(timed_chain(item) or "", WOKEN_AT_ONCE)
+        # Of a group without entries: whoever parks one from now on sets the timer before.
+        ended = {"timer": None, "due_at": None, "expires_at": int(now) + KEPT_SECONDS}
+        setting = {"due_at": sortable(until)} if order else ended
+        if self.calls.update(item, Change(setting, same={"due_at": item["due_at"]["S"]})) is None:
+            return False
+        self._make_ready(order)
+        return True
 
-        Return the identity of an item that waits on.
-        """
-        chain = candidate_of(item).chain
-        if "is_parked" not in item or chain is None:
-            return None
-        order = self._chain(chain, WOKEN_AT_ONCE)
-        if any(one["sk"]["S"] < item["sk"]["S"] and one["sk"]["S"] not in due for one in order):
-            self._wait_on(item, order, now, until)
-            return id(item)
-        # Before it is a candidate: a relay may die between its end and the wake of the next, again and again.
-        self._pass_timer(chain, order, until, besides=due)
-        return None
-
-    def _wait_on(self, item: Any, order: Sequence[Any], now: float, until: float) -> None:
-        """Set the timer of a parked entry again, or end it if the first parked one of its group has one."""
-        before = [one for one in order if one["sk"]["S"] < item["sk"]["S"]]
-        first = next((one for one in before if "is_parked" in one), None)
-        due = part_of_key(DUE, item["pk"]["S"])
-        # It changes nothing: a timer that is set later would keep another relay from the first entry. Of one that is
-        # due, another relay may be passing the timer to this item.
-        has_timer = Change(
-            {"is_parked": True}, same={"timer": due}, present=["is_parked"], above={"due_at": sortable(now)}
-        )
-        setting = {"due_at": sortable(until)}
-        if first is not None and self.calls.update(first, has_timer) is not None:
-            listed = part_of_key(PARKED, item["pk"]["S"])
-            setting = {"timer": listed, "due_at": sortable(sendable_from(item) or 0.0)}
-        same = {"due_at": item["due_at"]["S"]}
-        self.calls.update(item, Change(setting, same=same, present=["is_parked"]))
-
-    def _pass_timer(
-        self, chain: str, order: Sequence[Any], at: float, *, besides: Collection[str] = ()
-    ) -> None:
-        """Give the timer of a group to the first parked entry among these, or after them."""
-        timer = Change(
-            {"timer": part_of_key(DUE, _pk_of(chain)), "due_at": sortable(at)}, present=["is_parked"]
-        )
-
-        def take(items: Iterable[Any]) -> bool:
-            parked = (one for one in items if "is_parked" in one and one["sk"]["S"] not in besides)
-            return any(self.calls.update(one, timer) is not None for one in parked)
-
-        if order and not take(order):
-            last = str(order[-1]["sk"]["S"])
-            take(one for one in self._chain(chain, None) if one["sk"]["S"] > last)
+    def _set_timer(self, chain: str, at: float) -> None:
+        """Let a relay look at a group at a time, before its entries are parked: who should wake them may die."""
+        item = timer_of(chain)
+        setting = {"timer": part_of_key(DUE, item["pk"]["S"]), "due_at": sortable(at), "expires_at": None}
+        self.calls.update(item, Change(setting))
 
     def _choose(
-        self, partitions: _Partitions, shares: Sequence[LaneShare], limit: int, parts: Sequence[str]
-    ) -> tuple[Choice, dict[str, Any]]:
-        """Choose among the first candidates of parts of their index; return also their items by id."""
+        self, partitions: _Partitions, shares: Sequence[LaneShare], limit: int
+    ) -> tuple[list[Candidate], list[Candidate], dict[str, Any]]:
+        """Return the candidates to claim, those that wait for an earlier one, and the items of all by id."""
+        claimed: list[Candidate] = []
+        blocked: list[Candidate] = []
         by_id: dict[str, Any] = {}
-        for item in self._candidates(shares, limit, parts):
-            # An application may write an id twice: a later claim takes the second entry.
-            by_id.setdefault(id_of(item), item)
-        return choose(self._in_chains(partitions, [candidate_of(item) for item in by_id.values()])), by_id
 
-    def _candidates(self, shares: Sequence[LaneShare], limit: int, parts: Sequence[str]) -> list[Any]:
-        found: list[Any] = []
+        def choose_among(items: Iterable[Any]) -> None:
+            # An application may write an id twice: a later claim takes the second entry.
+            new: dict[str, Any] = {}
+            for item in items:
+                if id_of(item) not in by_id:
+                    new.setdefault(id_of(item), item)
+            by_id.update(new)
+            choice = choose(self._in_chains(partitions, [candidate_of(item) for item in new.values()]))
+            claimed.extend(choice.claimed)
+            blocked.extend(choice.blocked)
+
         for share in joined(shares):
-            rest = limit - len(found)
-            count = rest if share.limit is None else min(rest, share.limit)
-            if count <= 0:
+            room = limit - len(claimed) if share.limit is None else min(limit - len(claimed), share.limit)
+            if room <= 0:
                 continue
-            first, last = claim_bounds(share.lowest, share.highest)
-            found += self.calls.first(
-                parts,
-                order="claim_order",
-                limit=count,
-                values={":first": text(first), ":last": text(last)},
+            wanted, had = len(claimed) + room, set(by_id)
+            choose_among(self._top(share, room, parts_of(READY)))
+            waiting = set(by_id) - had - {one.id for one in claimed}
+            if waiting:
+                # They may be thousands of one group, which is parked little by little or is throttled.
+                busy = {part_of_key(READY, by_id[one]["pk"]["S"]) for one in waiting}
+                seen = {item["pk"]["S"] for item in by_id.values()}
+                choose_among(self._behind(share, wanted - len(claimed), busy, seen))
+        return claimed, blocked, by_id
+
+    def _top(self, share: LaneShare, limit: int, parts: Sequence[str]) -> list[Any]:
+        """Read the first candidates of a share in parts of their index."""
+        first, last = claim_bounds(share.lowest, share.highest)
+        return self.calls.first(
+            parts,
+            order="claim_order",
+            limit=limit,
+            values={":first": text(first), ":last": text(last)},
+            IndexName=READY_INDEX,
+            KeyConditionExpression=IN_CLAIM_ORDER,
+        )
+
+    def _behind(self, share: LaneShare, room: int, busy: Collection[str], seen: Collection[str]) -> list[Any]:
+        """
+        Read candidates of groups that were not seen, behind those that were: a page of each busy part.
+
+        The next claim reads on from there, so a claim costs the same whatever the size of a group that waits.
+        """
+        first, last = claim_bounds(share.lowest, share.highest)
+
+        def page_of(part: str) -> tuple[str, list[Any]]:
+            start = max(first, self._passed.get(part, first))
+            start = first if start > last else start
+            return start, self.calls.query(
+                limit=PASSED_AT_ONCE,
                 IndexName=READY_INDEX,
-                KeyConditionExpression="ready = :part AND claim_order BETWEEN :first AND :last",
-            )
-        return found
+                KeyConditionExpression=IN_CLAIM_ORDER,
+                ExpressionAttributeValues={
+                    ":part": text(part), ":first": text(start), ":last": text(last),
+                },
+            )  # fmt: skip
+
+        parts = sorted(busy)
+        pages = self.calls.in_parallel(page_of, parts)
+        found = self._top(share, room, [part for part in parts_of(READY) if part not in busy])
+        found += [item for _, page in pages for item in page if item["pk"]["S"] not in seen]
+        found.sort(key=_order_of)
+        rest = found[room:]
+        for part, (start, page) in zip(parts, pages, strict=True):
+            ends = [_order_of(found[room - 1])] if rest else []
+            if len(page) == PASSED_AT_ONCE:
+                ends.append(_order_of(page[-1]))
+            self._passed.pop(part, None)
+            if ends:
+                self._passed[part] = max(start, min(ends))
+        return found[:room]
 
     def _in_chains(self, partitions: _Partitions, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Add the entry that is directly before each candidate with a group; leave out those of unreadable groups."""
@@ -286,7 +309,7 @@ class DynamoDBOutboxStore:
             limit=limit,
             IndexName=CHAINS_INDEX,
             KeyConditionExpression="pk = :pk AND begins_with(chain_order, :lane)",
-            ExpressionAttributeValues={":pk": text(_pk_of(chain)), ":lane": text(f"{lane}#")},
+            ExpressionAttributeValues={":pk": timer_of(chain)["pk"], ":lane": text(f"{lane}#")},
             ConsistentRead=True,
         )
 
@@ -336,57 +359,47 @@ class DynamoDBOutboxStore:
         self.calls.update(unique_key_of(key), Change(setting, same={"holder": holder}))
 
     def _park(self, items: Sequence[Any], *, until: float) -> int:
-        """
-        Park entries of one group; return their number.
+        """Park entries of one group; return their number."""
+        self._set_timer(candidate_of(items[0]).chain or "", until)
 
-        The group has one timer: a timer for each entry would wake thousands again and again.
-        """
-
-        def park(item: Any, timer: Mapping[str, str]) -> bool:
-            setting = {"ready": None, "is_parked": True, **timer}
+        def park(item: Any) -> bool:
+            setting = {"ready": None, **parked_in(item["pk"]["S"], sendable_from(item) or 0.0)}
             same = {"claim_order": item["claim_order"]["S"]}
             return self.calls.update(item, Change(setting, same=same, present=["ready"])) is not None
 
-        rest = sorted(items, key=lambda item: str(item["sk"]["S"]))
-        part = rest[0]["pk"]["S"]
-        due = {"timer": part_of_key(DUE, part), "due_at": sortable(until)}
-        has_timer = False
-        while rest and not has_timer:
-            has_timer = park(rest.pop(0), due)
+        return sum(self.calls.in_parallel(park, items))
 
-        def park_later(item: Any) -> bool:
-            return park(
-                item, {"timer": part_of_key(PARKED, part), "due_at": sortable(sendable_from(item) or 0.0)}
-            )
-
-        return has_timer + sum(self.calls.in_parallel(park_later, rest))
-
-    def wake(self, chains: Iterable[str | None], *, now: float) -> None:
-        """Make the parked first entries of each chain candidates again, and the next one soon."""
+    def wake(self, chains: Iterable[str | None]) -> None:
+        """Make the first entries of each chain candidates again, if it begins with a parked one."""
         partitions = _Partitions()
         for chain in sorted({one for one in chains if one is not None}):
             # The timer of a throttled one wakes it, as if this relay had died here.
-            partitions.call(partial(self._wake, chain, now), None)
+            order = partitions.call(partial(self._chain, chain, WOKEN_AT_ONCE), [])
+            partitions.call(partial(self._make_ready, order), None)
 
-    def _wake(self, chain: str, now: float) -> None:
-        order = self._chain(chain, WOKEN_AT_ONCE + 1)
+    def _make_ready(self, order: Sequence[Any]) -> None:
         if order and "is_parked" in order[0]:
-            # First, as this relay may die here. It keeps the timer when a claim finds it blocked.
-            self._pass_timer(chain, order[WOKEN_AT_ONCE:], now)
             self.calls.in_parallel(
                 lambda item: self.calls.update(item, Change(ripe(item), present=["is_parked"])),
-                [item for item in order[:WOKEN_AT_ONCE] if "is_parked" in item],
+                [item for item in order if "is_parked" in item],
             )
-
-    def keep_timers(self, chains: Iterable[str | None], *, at: float, besides: Collection[str] = ()) -> None:
-        """Let the first parked entry of each chain be checked at a time, besides entries that leave the chain."""
-        for chain in sorted({one for one in chains if one is not None}):
-            self._pass_timer(chain, self._chain(chain, WOKEN_AT_ONCE), at, besides=besides)
 
     def settle(self, marks: Sequence[Mark], *, owner: str, now: float) -> frozenset[str]:
         """Write marks on the entries that this owner still holds, then wake the entries that waited for them."""
+        due = {one.entry.chain or "": one.due_at or now for one in marks if one.is_parked}
+        failed: dict[str | None, AwsError] = {}
+
+        def set_timer(chain: str) -> None:
+            try:
+                self._set_timer(chain, due[chain])
+            except AwsError as error:
+                failed[chain] = error
+
+        self.calls.in_parallel(set_timer, due)
 
         def write(mark: Mark) -> bool | AwsError:
+            if mark.is_parked and mark.entry.chain in failed:
+                return failed[mark.entry.chain]
             setting, held = outcome_of(mark, now), {"locked_by": owner}
             item, key = key_of(mark.entry), mark.entry.unique_key
             try:
@@ -408,7 +421,7 @@ class DynamoDBOutboxStore:
             worst = min(errors, key=lambda error: not error.retryable)
             raise UnwrittenMarksError(held=held, unwritten=unwritten, error=worst) from worst
         # Of all marks: a repeat does not know which of them an earlier try has written.
-        self.wake((mark.entry.chain for mark in marks if mark.leaves_chain), now=now)
+        self.wake(mark.entry.chain for mark in marks if mark.leaves_chain)
         return held
 
     def release(self, *, owner: str, locked_until: float, now: float) -> None:
@@ -500,6 +513,5 @@ class DynamoDBOutboxStore:
         return [item for page in pages for item in page], is_whole
 
 
-def _pk_of(chain: str) -> str:
-    """Return the partition of a chain's group."""
-    return f"group#{chain.partition('#')[2]}"
+def _order_of(item: Any) -> str:
+    return str(item["claim_order"]["S"])
