@@ -8,7 +8,7 @@ from lanes.bell import RETURN_EVERY
 from lanes.testing.fifo.message import MessageState
 from simulator.history import data_of
 from simulator.oracle import violations
-from tests.simulation.pulling import COLD_START_AND_CALLS, pulling
+from tests.simulation.loads import COLD_START_AND_CALLS, pulling
 from tests.support.scenario import Scenario
 
 TIMEOUT = 30.0

@@ -10,7 +10,7 @@ from lanes.bell import COALESCING, MARGIN, RETURN_EVERY
 from lanes.mapping.rules import ThrottleBackoff
 from lanes.testing.clock import START
 from simulator.parameters import Unknowns
-from tests.simulation.pulling import COLD_START_AND_CALLS, LONGEST_WAIT, needless_waits, pulling, send_apart
+from tests.simulation.loads import COLD_START_AND_CALLS, LONGEST_WAIT, needless_waits, pulling, send_apart
 
 LANES = ("HIGH", "MEDIUM", "MAIN")
 RINGS = (0.005, 0.03, 0.4)

@@ -1,18 +1,22 @@
 """A load, its reading from a file, its figures, and the settings that are compared."""
 
+from __future__ import annotations
+
 import dataclasses
 import json
+import re
 import tracemalloc
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
 from lanes.config import LanesConfig
 from lanes.errors import ConfigurationError
 from lanes.metrics import percentile
-from simulator.comparison import chart, compare, play, rows
+from simulator.comparison import PlotError, chart, compare, draw_spans, play, rows, write
 from simulator.oracle import violations
-from simulator.outcome import outcome_of, read_prices
+from simulator.outcome import Item, outcome_of, read_prices
 from simulator.scenario import Settings, arrivals_option, combinations, resolve
 from simulator.simulated_lanes import Pattern, SimulatedLanes
 
@@ -262,3 +266,52 @@ def test_a_waiting_message_takes_less_than_a_kilobyte():
     tracemalloc.stop()
 
     assert taken / 4_000 < 880
+
+
+def test_every_item_has_a_price_with_its_origin():
+    """The library's own prices are whole, and say where and when they were read."""
+    prices = read_prices()
+
+    assert set(prices.dollars) == set(Item)
+    assert prices.region == "us-east-1"
+    assert prices.read_on == "2026-11-20"
+    assert prices.source
+
+
+def test_a_million_short_messages_cost_what_their_calls_and_seconds_do():
+    """0.3 million requests at $0.50, 0.1 million invocations at $0.20, 5,000 GB-seconds at $13.3334 a million."""
+    use = {Item.SQS_FIFO: 300_000, Item.INVOCATIONS: 100_000, Item.COMPUTE_ARM: 5_000}
+
+    assert read_prices().cost(use) == pytest.approx(0.236667)
+    assert read_prices().cost(use, times=10) == pytest.approx(2.36667)
+    assert read_prices().cost({}) == 0
+
+
+ROOT = Path(__file__).parents[2]
+IMAGE = re.compile(r"!\[([^\]]*)\]\(([^)]*pictures/(?:simulate|benchmark)[^)]*)\)")
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path):
+    """As an error of the command."""
+    with pytest.raises(PlotError, match="nothing"):
+        write("", tmp_path / "nothing" / "here.svg")
+
+
+def test_a_chart_describes_its_waits_for_screen_readers():
+    """Groups and names, each with both ends."""
+    picture = draw_spans("Waits", {"HIGH": {"ours": (0.05, 2.0), "none": (0.4, 90.0)}})
+
+    assert "HIGH, ours: p50 50 ms, p99 2.0 s. HIGH, none: p50 0.4 s, p99 90 s." in picture
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/how-to/plan.md"])
+def test_a_page_quotes_the_figures_of_its_picture(page):
+    """So that text and picture are renewed together, with `lanes simulate` as the page on planning says."""
+    shown = IMAGE.findall((ROOT / page).read_text(encoding="utf-8"))
+
+    for text, file in shown:
+        picture = ((ROOT / page).parent / file).read_text(encoding="utf-8")
+        quoted = re.findall(r"[\d.]+ (?:ms|s|min)\b", text)
+        assert quoted
+        assert [one for one in quoted if f" {one}" not in picture] == []
+    assert shown

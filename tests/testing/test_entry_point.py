@@ -1,4 +1,4 @@
-"""Lanes that deliver through the function's own entry point, so that its mistakes show in a test."""
+"""Lanes that deliver through the function's own entry point, or to a consumer with another runtime."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pytest
 
 from lanes import Consumer, LanesConfig
 from lanes.testing import InMemoryLanes
+from tests.support.memory import World
 
 
 @pytest.fixture
@@ -69,3 +70,36 @@ def test_lanes_on_moto_deliver_through_it_as_well(lanes_on_moto, consumer):
     assert len(answer["batchItemFailures"]) == 1
     with pytest.raises(TypeError, match="Lambda would delete every record"):
         lanes_on_moto.deliver("MEDIUM", consumer, entry_point=lambda *given: consumer.handle(*given) and None)
+
+
+def test_the_handlers_run_with_the_other_runtime_through_what_is_around_them():
+    """The consumer itself stays as it is: one that is deployed serves as the model of one under test."""
+    world, told = World(), []
+    original = Consumer()
+    original.handler("work")(lambda message: told.append(message.id))
+    original.raw_handler(lambda record: told.append(record.body))
+
+    def around(handler, argument, context):
+        told.append(context.lane)
+        return handler(argument, context)
+
+    other = original.within(world.consumer._runtime, around=around)
+    world.send("MAIN", id="one")
+    world.send_body("MAIN", "raw", group="r")
+
+    assert world.step("MAIN", consumer=other) == set()
+    assert told == ["MAIN", "one", "MAIN", "raw"]
+    assert original._runtime is None
+
+
+def test_without_anything_around_them_the_handlers_are_just_called():
+    """Also where there is no handler of raw bodies."""
+    world, told = World(), []
+    original = Consumer()
+    original.handler("work")(lambda message: told.append(message.id))
+
+    other = original.within(world.consumer._runtime)
+    world.send("MAIN", id="one")
+
+    assert world.step("MAIN", consumer=other) == set()
+    assert told == ["one"]
