@@ -17,7 +17,7 @@ from constructs import Construct
 
 from lanes.config import deployment
 from lanes.errors import ConfigurationError
-from lanes.scheduled import Scheduler
+from lanes.schedules import Scheduler
 
 from .queues.lane_queues import LaneQueues
 from .schedules import Schedules

@@ -10,7 +10,7 @@ from constructs import Construct, IConstruct
 
 from lanes.config import Schedule
 from lanes.errors import ConfigurationError
-from lanes.scheduled import (
+from lanes.schedules import (
     LARGEST_INPUT_BYTES,
     LATER,
     PERIODIC,

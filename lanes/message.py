@@ -17,9 +17,8 @@ from datetime import UTC, datetime, timedelta
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Generic, NoReturn
 
-from lanes.encoding import encoded
+from lanes.encoding import encoded, program_source
 from lanes.errors import InvalidMessageError, MessageDecodeError, MessageTooLargeError
-from lanes.source import program_source
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -186,7 +185,7 @@ class Message(Generic[Data_co]):
             message.
         group: messages of one group are handled in the order sent; by default each message is its own group.
         priority: explicit priority; None leaves it to the block, the rules of the kind, or NORMAL.
-        source: origin of the event; by default the name of this program (`lanes.source`).
+        source: origin of the event; by default the name of this program (`lanes.encoding`).
         time: time of the event, with a time zone.
         traceparent: W3C trace context, passed on unchanged; the reader ignores an invalid one.
         expires: no handler gets the message after this time, with a time zone; None, the default, for never.

@@ -21,6 +21,20 @@ if TYPE_CHECKING:
     from lanes.message import Message
     from lanes.message_filter import MessageFilter
 
+
+class Pauses(Protocol):
+    """The paused lanes of one deployment; every method raises `AwsError`."""
+
+    def paused(self) -> set[str]:
+        """Return the names of the paused lanes."""
+
+    def pause(self, lane: str) -> None:
+        """Pause a lane; a paused one stays so."""
+
+    def resume(self, lane: str) -> None:
+        """Resume a lane, if it is paused."""
+
+
 OVERRIDES_AGE = 5.0
 """Seconds for which an environment uses its reading of the active overrides: the only cost while there are none."""
 

@@ -15,8 +15,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from lanes.schedule_times import next_time
-from lanes.scheduled import SEND_MESSAGE
+from lanes.schedules import SEND_MESSAGE, next_time
 
 from .repeated import Repeated
 

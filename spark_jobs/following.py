@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from lanes.errors import ConfigurationError
 from lanes.producer import Producer
-from lanes.producer.seal import open_run, seal
+from lanes.producer.run import open_run, seal
 from lanes.runs import Head, chunks_for, place
 
 from .manifest.sent_before import new_table

@@ -30,8 +30,8 @@ from lanes.aws.wire import OK, Answer, Boto3NeededError, Connection, Endpoint
 from lanes.errors import AwsError
 from lanes.fault_codes import may_pass
 from lanes.message import RUN
-from lanes.producer.calls import ThreadedCalls
 from lanes.producer.outgoing import ACCEPTED, UNANSWERED, CallEnded, Refused
+from lanes.producer.sending import ThreadedCalls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

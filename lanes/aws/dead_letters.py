@@ -20,8 +20,8 @@ from lanes.aws.queues import (
     attribute_in_note,
     depth_of,
 )
-from lanes.body import TRACE_HEADER, sendable_trace
 from lanes.depth import LaneDepth
+from lanes.encoding import TRACE_HEADER, sendable_trace
 from lanes.errors import AwsError
 from lanes.message import CLAIMED_AT, LARGEST_BODY_BYTES
 from lanes.operate.dead_letters import DeadLetteredMessage, read_note

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
 from lanes.bell import BODY
-from lanes.body import TRACE_HEADER, attribute_bytes, sendable_attribute, sendable_trace
 from lanes.consumer.records import RawRecord
 from lanes.depth import LaneDepth
+from lanes.encoding import TRACE_HEADER, attribute_bytes, sendable_attribute, sendable_trace
 from lanes.errors import AwsError
 from lanes.mapping.event import polled_record
 from lanes.message import CLAIMED_AT, LARGEST_BODY_BYTES

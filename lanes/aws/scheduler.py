@@ -6,14 +6,14 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
-from lanes.scheduled import SEND_MESSAGE
+from lanes.schedules import SEND_MESSAGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from lanes.aws.clients import Clients
     from lanes.config.deployment import Deployment
-    from lanes.scheduled import Scheduler
+    from lanes.schedules import Scheduler
 
 # The settings of UpdateSchedule, which replaces all of them (API_UpdateSchedule).
 SETTINGS = (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lanes.aws.bell import SenderBell, date_of, sender_bell
 from lanes.aws.errors import aws_errors
-from lanes.body import sendable_trace
+from lanes.encoding import sendable_trace
 from lanes.fault_codes import may_pass
 from lanes.message import CLAIMED_AT, RUN
 from lanes.producer.outgoing import Accepted, Refused, SendEntry

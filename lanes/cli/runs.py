@@ -21,7 +21,7 @@ from lanes.operate.runs import RunRate, find_run, rate_so_far, read_progress, ro
 from lanes.operate.schedules import cancel as cancel_later
 from lanes.operate.schedules import later_named, later_rows, periodic_named, read, send_now
 from lanes.runs import Ends
-from lanes.scheduled import LATER, PERIODIC
+from lanes.schedules import LATER, PERIODIC
 
 if TYPE_CHECKING:
     from lanes.aws.stack import Operations

@@ -17,10 +17,8 @@ from lanes.cli.target import ExitCode, target_of, usage
 from lanes.config import EngineName, LanesConfig
 from lanes.config.deployment import VARIABLE
 from lanes.errors import ConfigurationError
-from lanes.work.loading import SOURCE, split_name
-from lanes.work.process import RunningSlot, collect_orphans
-from lanes.work.slot import write_whole_lines
-from lanes.work.supervisor import Supervisor
+from lanes.work.slot import SOURCE, split_name, write_whole_lines
+from lanes.work.supervisor import RunningSlot, Supervisor, collect_orphans
 
 if TYPE_CHECKING:
     from lanes.cli.target import Target

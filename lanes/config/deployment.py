@@ -22,7 +22,7 @@ from lanes.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from lanes.config.settings import Lane
-    from lanes.scheduled import Scheduler
+    from lanes.schedules import Scheduler
 
 VERSION = 1
 VARIABLE = "LANES_DEPLOYMENT"
@@ -196,7 +196,7 @@ def _optional(document: Mapping[str, Any], key: str, meaning: str, problems: lis
 def _scheduler(raw: Any, problems: list[str]) -> Scheduler | None:
     if raw is None:
         return None
-    from lanes.scheduled import Scheduler
+    from lanes.schedules import Scheduler
 
     entry = raw if isinstance(raw, Mapping) else {}
     values = {field.name: entry.get(field.name, field.default) for field in fields(Scheduler)}

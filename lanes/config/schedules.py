@@ -13,11 +13,10 @@ from lanes.config.settings import TABLE_OF, Schedule
 from lanes.config.table import ConfigTable, describe, nearest, settings_of
 from lanes.message import LONGEST_ID, SQS_ID, identity_prefix, kind_problem
 from lanes.priority import Priority
-from lanes.schedule_times import cron_expression, rate_expression
-from lanes.scheduled import SOURCE
+from lanes.schedules import SOURCE, cron_expression, rate_expression
 
 # AWS: names of schedules have up to 64 of these (API_CreateSchedule); other messages of the group begin with another
-# letter (`lanes.scheduled`).
+# letter (`lanes.schedules`).
 NAME = re.compile(r"[0-9A-Za-z_.-]{1,60}")
 if TYPE_CHECKING:
     from collections.abc import Mapping

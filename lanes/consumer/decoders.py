@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from lanes.consumer.annotations import check_takes
 from lanes.consumer.records import RawRecord
 from lanes.consumer.signals import text_of
+from lanes.encoding import program_source
 from lanes.errors import DuplicateHandlerError, MessageDecodeError
 from lanes.message import Message
-from lanes.source import program_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,13 +9,13 @@ import inspect
 import math
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from lanes.body import TRACE_HEADER
 from lanes.consumer.annotations import ANY, check_takes, data_type, signature_of
 from lanes.consumer.decoders import Decoders
 from lanes.consumer.event_loop import HandlerLoop
 from lanes.consumer.records import RawRecord
 from lanes.consumer.values import value
 from lanes.data import DataReader, reader_of
+from lanes.encoding import TRACE_HEADER
 from lanes.errors import DuplicateHandlerError, MessageDecodeError, UnknownKindError
 from lanes.message import Message
 from lanes.trace_context import TraceContext

@@ -42,8 +42,7 @@ if TYPE_CHECKING:
     from lanes.consumer.interceptors.kind_rate import KindRates
     from lanes.consumer.telemetry import Telemetry
     from lanes.message import Message
-    from lanes.overrides import Overrides
-    from lanes.pauses import Pauses
+    from lanes.overrides import Overrides, Pauses
     from lanes.runs import Ends, RunTable
 
     class Queues(DepthReader, ReceivingQueues, RingingQueues, SettlementQueues, Protocol):

@@ -19,7 +19,7 @@ from lanes.errors import ConfigurationError, LanesError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lanes.pauses import Pauses
+    from lanes.overrides import Pauses
 
 
 ENABLED, DISABLED = "Enabled", "Disabled"

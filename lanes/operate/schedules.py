@@ -13,8 +13,7 @@ from lanes.errors import ConfigurationError, MessageDecodeError
 from lanes.message import RUN, Message, size_bytes, sqs_id
 from lanes.producer.outgoing import Outgoing
 from lanes.runs import End, Ends, Mark
-from lanes.schedule_times import at_time, last_time, next_time
-from lanes.scheduled import LATER, PERIODIC, SCHEDULED_TIME
+from lanes.schedules import LATER, PERIODIC, SCHEDULED_TIME, at_time, last_time, next_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

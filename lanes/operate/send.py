@@ -9,8 +9,8 @@ from collections import Counter
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
-from lanes.body import member_places
 from lanes.config.table import nearest, parse_duration
+from lanes.encoding import member_places
 from lanes.errors import InvalidMessageError, MessageError, SendError
 from lanes.message import JsonText, Message, expiry_of
 from lanes.priority import Priority

@@ -21,7 +21,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, TypedDict
 
-from lanes.body import with_members
+from lanes.encoding import with_members
 from lanes.message import Message, identity_of, in_xml
 
 if TYPE_CHECKING:

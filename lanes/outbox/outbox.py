@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from lanes.config import LanesConfig
+from lanes.encoding import program_source
 from lanes.errors import InvalidMessageError
 from lanes.message import (
     LARGEST_BODY_BYTES,
@@ -34,7 +35,6 @@ from lanes.outbox.entry import (
 )
 from lanes.priority import PriorityRules, priority_to_send
 from lanes.producer.outgoing import check_messages
-from lanes.source import program_source
 from lanes.trace_context import current_traceparent
 
 if TYPE_CHECKING:

@@ -1,8 +1,8 @@
 """Sending: the producer, the order within groups, the calls and the report of sent messages."""
 
-from lanes.producer.dispatch import Pacing
 from lanes.producer.producer import Producer
 from lanes.producer.report import PartialSendError, RefusedMessagesError, SentMessage, UnsentMessage
+from lanes.producer.sending import Pacing
 from lanes.retries import RetryPolicy
 
 __all__ = [

@@ -15,8 +15,7 @@ from lanes.errors import AwsError
 from lanes.fault_codes import Cause, cause_of
 from lanes.message import RUN, Message
 from lanes.producer.outgoing import Accepted, Refused
-from lanes.schedule_times import at_expression, at_time
-from lanes.scheduled import later_name, target_input, without_places
+from lanes.schedules import at_expression, at_time, later_name, target_input, without_places
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

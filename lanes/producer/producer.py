@@ -11,6 +11,7 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from lanes.encoding import program_source
 from lanes.errors import ConfigurationError, MessageError, MessageTooLargeError, RunError
 from lanes.message import (
     CLAIMED_AT,
@@ -23,14 +24,12 @@ from lanes.message import (
     time_of,
 )
 from lanes.priority import PriorityRules, priority_to_send
-from lanes.producer.calls import ThreadedCalls
-from lanes.producer.dispatch import Pacing, SendAll
 from lanes.producer.later import LATEST, LATEST_OF_RUN, NO_SCHEDULER, LaterSender, call_of
 from lanes.producer.order import SendOrder
 from lanes.producer.outgoing import BatchSender, Outgoing, check_messages
 from lanes.producer.report import RefusedMessagesError, SendReport, SentMessage
-from lanes.scheduled import LARGEST_INPUT_BYTES
-from lanes.source import program_source
+from lanes.producer.sending import Pacing, SendAll, ThreadedCalls
+from lanes.schedules import LARGEST_INPUT_BYTES
 from lanes.trace_context import current_traceparent
 
 if TYPE_CHECKING:
@@ -298,8 +297,7 @@ class Producer:
             ...     with producer.run("statements-2026-11", expected=5_000, on_complete="statements.sent") as run:
             ...         run.send_many(statements)
         """
-        from lanes.producer.run import Run
-        from lanes.producer.seal import SEALING
+        from lanes.producer.run import SEALING, Run
         from lanes.runs import Head, chunks_for
 
         if self._runs is None:

@@ -10,7 +10,7 @@ from lanes.message import CLAIMED_AT, RUN, Message
 from lanes.outbox.entry import EntryState
 from lanes.outbox.relay import Relay
 from lanes.producer.outgoing import Accepted, Refused, SendEntry
-from lanes.schedule_times import at_time
+from lanes.schedules import at_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

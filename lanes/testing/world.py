@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lanes.config import EngineName
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.consumer.runtime import Runtime
-from lanes.scheduled import Scheduler
+from lanes.schedules import Scheduler
 from lanes.testing.calls import Calls, InLine
 from lanes.testing.function import SCHEDULER_ROLE_ID
 from lanes.testing.queues import BELL, MemoryBell, MemoryQueues, bell_queue

@@ -14,7 +14,7 @@ from lanes.operate.dead_letters import DeadLetterFilter, details_of, list_dead_l
 from lanes.operate.schedules import later_rows, read
 from lanes.operate.status import Cached, blocked_groups
 from lanes.outbox.entry import WAITING
-from lanes.scheduled import PERIODIC
+from lanes.schedules import PERIODIC
 from lanes.ui.fields import (
     ago,
     dead_letters_of,

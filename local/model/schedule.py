@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
-from lanes.schedule_times import rate_period
+from lanes.schedules import rate_period
 
 from .queue_mapping import without_qualifier
 

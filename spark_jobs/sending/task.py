@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from lanes.errors import MessageError, SendError
 from lanes.fault_codes import is_about_message
 from lanes.message import id_in
-from lanes.producer.dispatch import Dispatch, Pacing
 from lanes.producer.order import MAX_ENTRIES, LaneOrder
+from lanes.producer.sending import Dispatch, Pacing
 from lanes.retries import RetryPolicy
 
 from ..rows.outgoing import OutgoingRow, UnreadableRow

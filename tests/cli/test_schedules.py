@@ -21,7 +21,7 @@ from lanes.message import Message
 from lanes.operate import schedules as rows
 from lanes.operate.runs import read_progress
 from lanes.producer import Producer
-from lanes.scheduled import PERIODIC, Scheduler, expression_of, occurrence
+from lanes.schedules import PERIODIC, Scheduler, expression_of, occurrence
 from tests.support.operating import Trail, make_deployment
 
 REGION = "eu-central-1"

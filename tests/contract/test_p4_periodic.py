@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lanes import Consumer
 from lanes.config import LanesConfig, Schedule
 from lanes.errors import AwsError
-from lanes.scheduled import SCHEDULED_TIME, occurrence
+from lanes.schedules import SCHEDULED_TIME, occurrence
 from lanes.testing import InMemoryLanes
 from lanes.testing.function import ByScheduler
 from tests.support.memory import World, consumer_of

@@ -11,8 +11,8 @@ import pytest
 from lanes.errors import AwsError, ConfigurationError, LanesError
 from lanes.message_filter import MessageFilter
 from lanes.overrides import Action, Override
-from lanes.producer.calls import ThreadedCalls
 from lanes.producer.outgoing import CallEnded
+from lanes.producer.sending import ThreadedCalls
 from lanes.runs import Counts, State
 from lanes.testing.calls import ProcessKilled
 from spark_jobs import following, worker_calls

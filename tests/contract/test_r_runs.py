@@ -6,7 +6,7 @@ import pytest
 
 from lanes import Message
 from lanes.errors import AwsError, RunError
-from lanes.producer.seal import seal_chunks
+from lanes.producer.run import seal_chunks
 from lanes.runs import MOST_CHUNKS, Counts, End, Head, Mark, State, place
 from tests.support.followed import FAULTS, KIND, NAME, OVER, Followed
 from tests.support.memory import aws_error

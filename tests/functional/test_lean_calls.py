@@ -22,8 +22,8 @@ from lanes.aws.wire import Boto3NeededError
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.errors import AwsError
-from lanes.producer.calls import ThreadedCalls
 from lanes.producer.outgoing import ACCEPTED, UNANSWERED, Accepted, Refused, SendEntry
+from lanes.producer.sending import ThreadedCalls
 from tests.support.http_server import Server
 
 HOUR = timedelta(hours=1)

@@ -8,7 +8,7 @@ from moto import mock_aws
 
 from lanes.aws.runs import KEPT_SECONDS, DynamoDBRuns
 from lanes.errors import AwsError
-from lanes.producer.seal import MemberSet, open_run, seal
+from lanes.producer.run import MemberSet, open_run, seal
 from lanes.runs import Counts, End, Ends, Head, chunks_for
 from lanes.testing.calls import Calls
 from lanes.testing.clock import FakeClock

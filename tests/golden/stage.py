@@ -21,7 +21,7 @@ from lanes.outbox.dynamodb.table import create_table
 from lanes.outbox.entry import Positions
 from lanes.outbox.relay import Relay
 from lanes.producer import Pacing
-from lanes.producer.calls import ThreadedCalls
+from lanes.producer.sending import ThreadedCalls
 from spark_jobs.rows.reader import RowReader
 from spark_jobs.sending.pace import SendPace
 from spark_jobs.sending.task import SendingTask

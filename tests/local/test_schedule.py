@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from botocore.exceptions import ClientError
 
-from lanes.schedule_times import rate_period
+from lanes.schedules import rate_period
 from local.environment import Invocation
 from local.model.schedule import QueueTarget, ScheduleSettings, scheduled_event
 from local.schedule import ScheduleEmulator

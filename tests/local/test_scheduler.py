@@ -10,7 +10,7 @@ from moto import mock_aws
 from lanes.message import Message
 from lanes.producer.later import call_of
 from lanes.producer.outgoing import SendEntry
-from lanes.schedule_times import at_expression
+from lanes.schedules import at_expression
 from local.scheduler import SchedulerEmulator
 
 REGION = "eu-central-1"

@@ -11,7 +11,7 @@ from lanes.aws.scheduler import SchedulerCalls
 from lanes.aws.sending import SqsSender
 from lanes.config import Schedule
 from lanes.producer import Producer
-from lanes.scheduled import PERIODIC, Scheduler, expression_of, occurrence
+from lanes.schedules import PERIODIC, Scheduler, expression_of, occurrence
 from tests.support.operating import STACK
 from tests.support.page import PageProcess
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanes.body import with_members
+from lanes.encoding import with_members
 from lanes.errors import MessageDecodeError
 from lanes.outbox.entry import Entry
 from tests.support.sending import FakeSqs, make_producer

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lanes.encoding import program_source
 from lanes.errors import InvalidMessageError, MessageDecodeError, MessageTooLargeError
 from lanes.message import LARGEST_BODY_BYTES, SQS_ID, JsonText, Message, id_in, size_bytes, time_of
-from lanes.source import program_source
 
 EVENT = {"specversion": "1.0", "id": "7", "source": "shop", "type": "order.placed", "data": {"order": 7}}
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanes.schedule_times import at_expression, cron_expression, last_time, next_time, rate_expression
+from lanes.schedules import at_expression, cron_expression, last_time, next_time, rate_expression
 
 ZURICH = "Europe/Zurich"
 START = datetime(2026, 1, 1, tzinfo=UTC)

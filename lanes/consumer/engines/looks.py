@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lanes.consumer.engines.pace import Pace, SlotTime
     from lanes.consumer.telemetry import Telemetry
     from lanes.depth import LaneDepth
-    from lanes.pauses import Pauses
+    from lanes.overrides import Pauses
 
 POLL = 1
 """

@@ -20,7 +20,7 @@ from lanes.consumer.outcome import DONE, SENT_ON, Outcome
 from lanes.errors import AwsError
 from lanes.events import Event
 from lanes.message import Message
-from lanes.scheduled import SOURCE
+from lanes.schedules import SOURCE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

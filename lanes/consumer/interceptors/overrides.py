@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from lanes.body import with_priority
 from lanes.consumer.interceptors import Interception, decoded
 from lanes.consumer.ledger import Entry, twice
 from lanes.consumer.outcome import CANCELLED, SENT_ON, Outcome, Reason
+from lanes.encoding import with_priority
 from lanes.errors import AwsError
 from lanes.events import Event
 from lanes.message import LARGEST_BODY_BYTES, Message, sqs_id

@@ -5,7 +5,7 @@ from contextlib import closing
 import pytest
 
 from lanes.errors import RunError
-from lanes.producer.seal import MemberSet, chunks_of, digest
+from lanes.producer.run import MemberSet, chunks_of, digest
 from lanes.runs import MOST_IN_CHUNK, Mark
 from spark_jobs.following import FiledMembers
 

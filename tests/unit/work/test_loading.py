@@ -5,7 +5,8 @@ import sys
 import pytest
 
 from lanes.errors import ConfigurationError
-from lanes.work.loading import load_consumer, search_path
+from lanes.work.slot import load_consumer
+from lanes.work.supervisor import search_path
 
 SOURCES = {
     "parcels.py": "from lanes import Consumer\nconsumer = other = Consumer()\nlimit = 5\n",

@@ -9,7 +9,7 @@ AS_PROCESS_1 = """
 import ctypes, os, subprocess, sys, time
 from pathlib import Path
 
-from lanes.work.process import collect_orphans
+from lanes.work.supervisor import collect_orphans
 
 own, ADOPTS = str(os.getpid()), 36  # PR_SET_CHILD_SUBREAPER: the parent of every orphan, as process 1 is
 ctypes.CDLL(None).prctl(ADOPTS, 1, 0, 0, 0)
