@@ -61,7 +61,8 @@ class CdkApp:
         """
         if not (self.directory / "cdk.json").is_file():
             raise DeployError(
-                f"{self.directory} is not a CDK app: it has no cdk.json; make an app with `lanes new`"
+                f"{self.directory} is not a CDK app: it has no cdk.json. Change to the folder of your app, or make "
+                "one with `lanes new`"
             )
 
     def arguments(self) -> list[str]:

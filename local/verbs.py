@@ -21,6 +21,13 @@ LARGEST_PORT = 65_535
 PASSED_ON = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 """Settings of a verb that runs another command with its words."""
 
+OF_AN_APP = frozenset(
+    {"list", "ls", "synth", "synthesize", "deploy", "watch", "diff", "drift", "rollback", "destroy"}
+)
+"""Verbs of `cdk` that need an app; it explains the others itself."""
+NEEDS_NO_FOLDER = ("-a", "--app", "-h", "--help")
+"""Options by which they don't need its folder."""
+
 verbs = typer.Typer(no_args_is_help=True, help="Run AWS on this machine, with your app deployed into it.")
 
 AppFolder = Annotated[
@@ -104,11 +111,14 @@ def cdk(
 ) -> None:
     """Run the AWS CDK command that is installed with this library, with its own Node.js."""
     try:
-        from .deploy import DeployError, cdk_command, cdk_variables
+        from .deploy import CdkApp, DeployError, cdk_command, cdk_variables
     except ModuleNotFoundError as error:
         raise _not_installed(error.name, "lanes cdk") from error
+    typed = words or []
     try:
-        command, environment = [*cdk_command(), *(words or ())], os.environ | cdk_variables()
+        if not OF_AN_APP.isdisjoint(typed) and not any(word.startswith(NEEDS_NO_FOLDER) for word in typed):
+            CdkApp(directory=Path.cwd()).check()
+        command, environment = [*cdk_command(), *typed], os.environ | cdk_variables()
     except DeployError as error:
         raise ConfigurationError([str(error)], source="lanes cdk") from error
     os.execve(command[0], command, environment)  # noqa: S606 - the command that was asked for

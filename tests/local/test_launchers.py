@@ -48,6 +48,32 @@ def test_cdk_starts_an_app_with_the_python_of_the_active_environment(monkeypatch
     assert words[2:] == ["deploy", "-c", "stage=prod", "--profile", "p"]
 
 
+@pytest.mark.parametrize(
+    ("words", "is_run"),
+    [
+        (["deploy"], False),
+        (["-c", "a=b", "diff"], False),
+        (["--version"], True),
+        (["deploy", "--app", "cdk.out"], True),
+        (["deploy", "--help"], True),
+    ],
+)
+def test_cdk_outside_an_app_says_where_to_go(monkeypatch, tmp_path, words, is_run):
+    """A verb that needs no app, or is given one, runs."""
+    monkeypatch.chdir(tmp_path)
+    ran = []
+    monkeypatch.setattr(os, "execve", lambda *how: ran.append(how))
+
+    done = typer.testing.CliRunner().invoke(command_line.app, ["cdk", *words])
+
+    assert bool(ran) is is_run
+    if not is_run:
+        assert str(done.exception).endswith(
+            f"{tmp_path} is not a CDK app: it has no cdk.json. Change to the folder of your app, or make one with "
+            "`lanes new`"
+        )
+
+
 def test_cdk_needs_nothing_but_its_packages():
     """No Node.js of the machine, and no network."""
     done = subprocess.run(

@@ -185,7 +185,7 @@ def test_variants_are_combined():
         (["--stgae", "demo"], "No such option: --stgae"),
         (["-c", "stage"], "it takes KEY=VALUE, not 'stage'"),
         (["--variant", "counts 6 s old"], "there is no variant 'counts 6 s old'; known are "),
-        (["/nowhere"], "/nowhere is not a CDK app: it has no cdk.json; make an app with `lanes new`"),
+        (["/nowhere"], "/nowhere is not a CDK app: it has no cdk.json. Change to the folder of your app"),
     ],
 )
 def test_wrong_usage_starts_nothing_and_names_the_option(options, complaint):
