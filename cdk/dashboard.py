@@ -21,7 +21,7 @@ from lanes.metrics import Metric
 from lanes.outbox.telemetry import RelayMetric
 
 from .alarms.cloudwatch import path_of
-from .alarms.rule import AlarmRule, first_steps, pages
+from .alarms.rule import AlarmRule, first_steps, sections
 from .consumer import PriorityConsumer
 from .outbox import Outbox
 from .queues.lane_queue import LaneQueue
@@ -61,8 +61,8 @@ def add_dashboard(
         consumer: Their consumer.
         outbox: The outbox, or None.
         alarms: The alarms to show, by name; those of a lane also appear as lines in its graphs.
-        rules: Their rules; the first steps and the pages of the runbook are below the graphs.
-        runbook: The folder or URL of the runbook.
+        rules: Their rules; the first steps and the sections of the runbook are below the graphs.
+        runbook: The file or URL of the runbook.
 
     """
     name = "-".join(path_of(scope))
@@ -89,8 +89,8 @@ def add_dashboard(
     dashboard = monitoring.created_dashboard()
     assert dashboard is not None  # noqa: S101 - the factory above makes one
     dashboard.add_widgets(_text(first_steps(rules, runbook), width=FULL_WIDTH))
-    for left, right in zip_longest(*[pages(rules)] * 2):
-        dashboard.add_widgets(*(_text(page, width=FULL_WIDTH // 2) for page in (left, right) if page))
+    for left, right in zip_longest(*[sections(rules)] * 2):
+        dashboard.add_widgets(*(_text(text, width=FULL_WIDTH // 2) for text in (left, right) if text))
     return dashboard
 
 

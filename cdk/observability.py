@@ -10,7 +10,7 @@ from lanes.errors import ConfigurationError
 
 from .alarms.cloudwatch import add_alarms
 from .alarms.lanes import alarm_rules
-from .alarms.rule import RUNBOOK, AlarmRule, Page, Severity, alarm_period
+from .alarms.rule import RUNBOOK, AlarmRule, Section, Severity, alarm_period
 from .consumer import PriorityConsumer
 from .dashboard import add_dashboard
 from .outbox import Outbox
@@ -25,7 +25,7 @@ class Observability(Construct):
     Alarms on dead letters, waits, starvation, errors and throttles, and a dashboard with a section for each lane.
 
     Every alarm has its severity as a tag and at the start of its description. The description also names the first
-    step and the runbook page with the others. Alarms do nothing until you give them actions.
+    step and the section of the runbook with the others. Alarms do nothing until you give them actions.
 
     Example:
         >>> Observability(
@@ -46,7 +46,7 @@ class Observability(Construct):
         oldest_age: The wait that raises an alarm, by lane name. By default five minutes for the highest lane, a day
             for the last one and an hour in between.
         actions: The actions of the alarms by severity, none by default.
-        runbook: The URL of the runbook, by default its folder in this repository.
+        runbook: The URL of the runbook, by default its file in this repository.
 
     Raises:
         ConfigurationError: ``oldest_age`` names a lane that doesn't exist.
@@ -111,5 +111,5 @@ def schedules_rule(schedules: Schedules) -> AlarmRule:
         threshold=1,
         description="EventBridge Scheduler could not send scheduled messages for a day.",
         first_step="read the error attributes of a message in the queue of undelivered messages.",
-        page=Page.SCHEDULES,
+        section=Section.SCHEDULES,
     )

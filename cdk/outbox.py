@@ -24,7 +24,7 @@ from lanes.outbox.dynamodb.table import GLOBAL_INDEXES
 from lanes.outbox.telemetry import RelayMetric
 
 from .alarms.cloudwatch import add_alarms
-from .alarms.rule import PERIOD, RUNBOOK, AlarmRule, Page, Severity, alarm_period, throttled_writes
+from .alarms.rule import PERIOD, RUNBOOK, AlarmRule, Section, Severity, alarm_period, throttled_writes
 from .encryption import SENDING, allow_events, grant_key
 from .function.code import relay_code
 from .function.entry_point import RELAY
@@ -76,7 +76,7 @@ class Outbox(Construct):
         oldest_age: The age of an unfinished entry that raises an alarm, 15 minutes by default. With ``lane_window``
             set, entries wait here on purpose: choose the longest wait that you accept.
         actions: The actions of the alarms by severity, none by default.
-        runbook: The URL of the runbook, by default its folder in this repository.
+        runbook: The URL of the runbook, by default its file in this repository.
         removal_policy: Whether to keep or delete table, failure queue and logs with the stack. They are kept by
             default.
         deletion_protection: Whether AWS refuses to delete the table, see :class:`Ledger`.
@@ -256,7 +256,7 @@ class RelayAlarms(Construct):
         service: The service name of the relay, its variable ``POWERTOOLS_SERVICE_NAME``.
         oldest_age: The age of an unfinished entry that raises an alarm, 15 minutes by default.
         actions: The actions of the alarms by severity, none by default.
-        runbook: The URL of the runbook, by default its folder in this repository.
+        runbook: The URL of the runbook, by default its file in this repository.
 
     Attributes:
         alarms: ``Abandoned``, ``<lane>Waits``, ``OldestAge`` and ``Silent``.
@@ -316,7 +316,7 @@ def relay_rules(service: str, lanes: Sequence[str], *, oldest_age: timedelta) ->
         threshold=1,
         description="The relay abandoned entries of the outbox.",
         first_step="`lanes outbox list --state ABANDONED` shows why.",
-        page=Page.OUTBOX_ABANDONED,
+        section=Section.OUTBOX_ABANDONED,
     )
     for lane in lanes:
         yield AlarmRule(
@@ -326,7 +326,7 @@ def relay_rules(service: str, lanes: Sequence[str], *, oldest_age: timedelta) ->
             threshold=LANE_FAILURES,
             description=f"Lane {lane} accepts nothing from the outbox; its entries wait.",
             first_step="the metric's dimension `cause`, and `outbox_lane_waits` in the relay's log, name the cause.",
-            page=Page.OUTBOX_LANE_WAITS,
+            section=Section.OUTBOX_LANE_WAITS,
             lane=lane,
         )
     yield AlarmRule(
@@ -336,7 +336,7 @@ def relay_rules(service: str, lanes: Sequence[str], *, oldest_age: timedelta) ->
         threshold=oldest_age.total_seconds(),
         description=f"An entry of the outbox has waited {format_duration(oldest_age)}.",
         first_step="`lanes outbox status` shows whether entries fail, wait for their lane, or are too many.",
-        page=Page.OUTBOX_OLDEST_AGE,
+        section=Section.OUTBOX_OLDEST_AGE,
     )
     # A relay that never starts has no errors, and reports no age.
     yield AlarmRule(
@@ -348,7 +348,7 @@ def relay_rules(service: str, lanes: Sequence[str], *, oldest_age: timedelta) ->
         periods=3,
         description="The relay of the outbox has reported nothing.",
         first_step="look whether the relay starts, and whether its log reaches CloudWatch.",
-        page=Page.OUTBOX_ERRORS,
+        section=Section.OUTBOX_ERRORS,
     )
 
 
@@ -370,7 +370,7 @@ def outbox_rules(outbox: Outbox, service: str, *, oldest_age: timedelta) -> Iter
         threshold=CRASHES,
         description="The relay of the outbox crashed or ran out of time, several times.",
         first_step="read the relay's log at that time.",
-        page=Page.OUTBOX_ERRORS,
+        section=Section.OUTBOX_ERRORS,
     )
     yield AlarmRule(
         name="Failures",
@@ -381,7 +381,7 @@ def outbox_rules(outbox: Outbox, service: str, *, oldest_age: timedelta) -> Iter
         threshold=1,
         description="Lambda or EventBridge could not deliver events to the relay; they are in its failure queue.",
         first_step="`lanes outbox status` shows whether entries are published all the same.",
-        page=Page.OUTBOX_ERRORS,
+        section=Section.OUTBOX_ERRORS,
     )
     yield throttled_writes(
         outbox.table.table,

@@ -93,7 +93,7 @@ class PriorityLanesStack(Stack):
         config: The lanes.
         function_folder: The folder with your ``handler.py``.
         alarm_topic: The ARN of an SNS topic that all alarms notify, none by default.
-        runbook: The URL of the runbook, for the descriptions of alarms and the dashboard, by default its folder in
+        runbook: The URL of the runbook, for the descriptions of alarms and the dashboard, by default its file in
             this repository.
         encryption_key: Your key for everything that holds data, see :class:`LaneQueues`; by default AWS's own keys.
         removal_policy: Whether to keep or delete queues, tables and logs with the stack. They are kept by default.

@@ -24,7 +24,7 @@ REMOVALS: Mapping[str, RemovalPolicy] = {
     "destroy": RemovalPolicy.DESTROY,
 }
 TOPIC_ARN = re.compile(r"arn:[a-z-]+:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]+")
-PAGES_URL = re.compile(r"https://[^\s/()]+[^\s()]*")
+PAGE_URL = re.compile(r"https://[^\s/()#]+[^\s()#]*")
 STAGE_NAME = re.compile(r"[A-Za-z0-9-]{1,100}")
 NAMES = (
     "stage", "removal", "bulk", "bulk_inputs", "bulk_databases", "bulk_zones", "alarm_topic", "runbook",
@@ -44,7 +44,7 @@ class StageSettings:
         bulk_databases: The names of the Glue databases that bulk jobs may read.
         bulk_zones: The names of the zones of bulk jobs; the first two of the region if empty.
         alarm_topic: The ARN of the SNS topic that all alarms notify, or None.
-        runbook: The URL of the runbook, or its folder in this repository.
+        runbook: The URL of the runbook, or its file in this repository.
 
     """
 
@@ -138,10 +138,10 @@ def _alarm_topic(node: Node) -> str | None:
 
 def _runbook(node: Node) -> str:
     runbook = str(node.try_get_context("runbook") or RUNBOOK)
-    if runbook != RUNBOOK and not PAGES_URL.fullmatch(runbook):
+    if runbook != RUNBOOK and not PAGE_URL.fullmatch(runbook):
         problem = (
-            f"runbook is {runbook!r}: give the https URL under which the pages of docs/runbook are, such as "
-            "https://wiki.example.com/lanes"
+            f"runbook is {runbook!r}: give the https URL of your copy of docs/runbook.md, such as "
+            "https://wiki.example.com/runbook"
         )
         raise _wrong(problem)
     return runbook

@@ -67,7 +67,7 @@ SECTIONS = (
             "how-to/priorities",
             "how-to/test-your-code",
             "how-to/outbox",
-            "how-to/bulk-from-spark",
+            "how-to/bulk",
         ),
     ),
     Section(
@@ -81,19 +81,14 @@ SECTIONS = (
             "cost",
         ),
     ),
-    Section(caption="Operate", pages=("how-to/operate", "how-to/*", "runbook/README")),
+    Section(caption="Operate", pages=("how-to/operate", "how-to/*", "runbook")),
     Section(
         caption="Reference",
         pages=("reference/lanes-toml", "reference/command-line", "reference/python*", "reference/*"),
     ),
     Section(caption="Why", pages=("architecture", "*", "decisions")),
 )
-"""The navigation; the pages below a page are in NESTED."""
-
-NESTED = {
-    "runbook/README": "runbook/*",
-    "how-to/bulk-from-spark": "bulk/*",
-}
+"""The navigation."""
 
 PUBLIC = {
     "reference/python": ("lanes",),
@@ -133,8 +128,6 @@ def _complete(_app: Sphinx, page: str, source: list[str]) -> None:
     text = source[0]
     if page == root_doc:
         text += "".join(_toctree(section.caption, pages) for section, pages in _navigation())
-    if page in NESTED:
-        text += _toctree("", [one for one in _matching(NESTED[page]) if one != page])
     for module in PUBLIC.get(page, ()):
         text += _descriptions(module)
     if page == "reference/metrics-and-logs":
@@ -165,8 +158,17 @@ def _matching(pattern: str) -> list[str]:
 
 
 def _toctree(caption: str, pages: list[str]) -> str:
-    title = [f":caption: {caption}"] if caption else []
-    lines = ["", "", "```{toctree}", ":hidden:", *title, "", *(f"/{page}" for page in pages), "```", ""]
+    lines = [
+        "",
+        "",
+        "```{toctree}",
+        ":hidden:",
+        f":caption: {caption}",
+        "",
+        *(f"/{page}" for page in pages),
+        "```",
+        "",
+    ]
     return "\n".join(lines)
 
 

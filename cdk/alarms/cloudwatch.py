@@ -1,4 +1,4 @@
-"""CloudWatch alarms from alarm rules; the description has the severity, the first step and the runbook page."""
+"""CloudWatch alarms from alarm rules; the description has severity, first step and section of the runbook."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -12,7 +12,7 @@ from cdk_monitoring_constructs import (
 )
 from constructs import Construct
 
-from .rule import AlarmRule, Severity, page_of
+from .rule import AlarmRule, Severity, link_to
 
 
 def add_alarms(
@@ -29,7 +29,7 @@ def add_alarms(
         scope: The construct to add them to.
         rules: The rules.
         actions: The actions of the alarms by severity.
-        runbook: The folder or URL of the runbook.
+        runbook: The file or URL of the runbook.
 
     Returns:
         The alarms by rule name, with their threshold as a line for graphs.
@@ -58,7 +58,7 @@ def _add(
         alarm_name_suffix=rule.name,
         alarm_description=rule.description,
         alarm_description_override=f"{rule.severity.upper()}. {rule.description} First: {rule.first_step}",
-        runbook_link=page_of(rule, runbook),
+        runbook_link=link_to(rule, runbook),
         threshold=rule.threshold,
         evaluation_periods=rule.periods + rule.spare,
         datapoints_to_alarm=rule.periods,

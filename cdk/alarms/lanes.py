@@ -16,7 +16,7 @@ from ..consumer import PriorityConsumer
 from ..queues.lane_queue import LaneQueue
 from ..queues.lane_queues import LaneQueues
 from ..tables.ledger import PARKED_INDEX
-from .rule import PERIOD, AlarmRule, Page, Severity, alarm_period, throttled_writes
+from .rule import PERIOD, AlarmRule, Section, Severity, alarm_period, throttled_writes
 
 STARVED = timedelta(minutes=30)
 """How long a lane without ``max_wait`` may yield, with nothing handled, before the alarm."""
@@ -77,7 +77,7 @@ def alarm_rules(
         threshold=1,
         description="An invocation crashed or ran out of time. Failures of single messages don't count here.",
         first_step="read the function's log at that time for `Task timed out`, `Runtime exited` or a traceback.",
-        page=Page.ERRORS,
+        section=Section.ERRORS,
     )
     yield AlarmRule(
         name="Interrupted",
@@ -86,7 +86,7 @@ def alarm_rules(
         threshold=1,
         description="An error of the consumer itself ended batches early; their unfinished records were returned.",
         first_step="`lanes tail --event batch_interrupted` shows the traceback.",
-        page=Page.ERRORS,
+        section=Section.ERRORS,
     )
     yield throttled_writes(
         consumer.ledger.table,
@@ -117,7 +117,7 @@ def _lane_rules(queue: LaneQueue, *, age: timedelta, highest: bool) -> Iterator[
         threshold=1,
         description=f"Lane {name} has dead letters.",
         first_step=f"`lanes dead-letters list {name}` shows their reasons.",
-        page=Page.DEAD_LETTERS,
+        section=Section.DEAD_LETTERS,
         lane=name,
     )
     yield AlarmRule(
@@ -127,7 +127,7 @@ def _lane_rules(queue: LaneQueue, *, age: timedelta, highest: bool) -> Iterator[
         threshold=age.total_seconds(),
         description=f"A message has waited {format_duration(age)} in lane {name}.",
         first_step="`lanes status` shows whether the lane moves, and the backlog of higher lanes.",
-        page=Page.OLDEST_AGE,
+        section=Section.OLDEST_AGE,
         lane=name,
     )
     yield AlarmRule(
@@ -140,7 +140,7 @@ def _lane_rules(queue: LaneQueue, *, age: timedelta, highest: bool) -> Iterator[
             "drops expired messages without a dead letter."
         ),
         first_step="`lanes status` and `lanes check` show why the lane is not drained.",
-        page=Page.NEAR_EXPIRY,
+        section=Section.NEAR_EXPIRY,
         lane=name,
     )
 
@@ -160,7 +160,7 @@ def _starved(queue: LaneQueue, consumer: PriorityConsumer) -> AlarmRule:
         spare=1,
         description=f"Lane {lane.name} {passed_over} for {format_duration(limit)} and handled nothing.",
         first_step="`lanes status` shows which higher lane is busy, and whether it drains.",
-        page=Page.STARVED,
+        section=Section.STARVED,
         lane=lane.name,
     )
 
@@ -213,7 +213,7 @@ def _call_errors(lanes: Sequence[Lane], consumer: PriorityConsumer) -> AlarmRule
         spare=1,
         description="Calls of the consumer to SQS or to its table keep failing; meanwhile it yields or waits.",
         first_step="the log of the function names the call and its error; `lanes check` shows a changed queue.",
-        page=Page.CALL_ERRORS,
+        section=Section.CALL_ERRORS,
     )
 
 
@@ -227,7 +227,7 @@ def _unknown_kinds(config: LanesConfig, lanes: Sequence[Lane], consumer: Priorit
         spare=1,
         description=f"Messages wait for a handler of their kind, and are dead-lettered after {wait}.",
         first_step="`lanes status` names their kinds.",
-        page=Page.UNKNOWN_KINDS,
+        section=Section.UNKNOWN_KINDS,
     )
 
 
@@ -240,7 +240,7 @@ def _unrecorded_ends(lanes: Sequence[Lane], consumer: PriorityConsumer) -> Alarm
         spare=1,
         description="Finished members of a run stay in their lanes, since their ends can't be written to the table.",
         first_step="`lanes tail --event end_not_recorded` shows the refused write.",
-        page=Page.CALL_ERRORS,
+        section=Section.CALL_ERRORS,
     )
 
 
@@ -254,7 +254,7 @@ def _blocked(lanes: Sequence[Lane], consumer: PriorityConsumer) -> AlarmRule:
         spare=LONGEST_BETWEEN_TRIES // PERIOD,
         description="A message without attempts left fails again and again, and its group waits behind it.",
         first_step="`lanes status` shows the blocked groups, with the message and the error.",
-        page=Page.BLOCKED,
+        section=Section.BLOCKED,
     )
 
 
@@ -277,7 +277,7 @@ def _resource_away(lanes: Sequence[Lane], consumer: PriorityConsumer) -> AlarmRu
         spare=timedelta(seconds=LONGEST) // PERIOD,
         description="Handlers find their resource away; its messages wait, and none of their attempts counts.",
         first_step="`lanes status` names the resource, and why.",
-        page=Page.RESOURCE_AWAY,
+        section=Section.RESOURCE_AWAY,
     )
 
 
@@ -291,7 +291,7 @@ def _throttles(config: LanesConfig, consumer: PriorityConsumer) -> AlarmRule:
             threshold=1,
             description=f"Lambda throttled the function, though all mappings together start no more than its {slots}.",
             first_step="`lanes check` shows whether the reserved concurrency was changed by hand.",
-            page=Page.THROTTLES,
+            section=Section.THROTTLES,
         )
     return AlarmRule(
         name="Throttles",
@@ -306,7 +306,7 @@ def _throttles(config: LanesConfig, consumer: PriorityConsumer) -> AlarmRule:
             f"start more than the {slots} invocations that can run.)"
         ),
         first_step="`lanes check` shows the function's reserved concurrency.",
-        page=Page.THROTTLES,
+        section=Section.THROTTLES,
     )
 
 
@@ -320,7 +320,7 @@ def _heartbeat(config: LanesConfig, consumer: PriorityConsumer) -> AlarmRule:
         periods=_periods_without_a_start(config),
         description="No invocation starts, though the heartbeat starts one every 20 seconds: all lanes stand still.",
         first_step="`lanes check` shows the bell, its heartbeat and mapping, and the function's reserved concurrency.",
-        page=Page.HEARTBEAT,
+        section=Section.HEARTBEAT,
     )
 
 

@@ -1,4 +1,4 @@
-"""An alarm rule as data: the metric to watch, the threshold, the first step to take, and the page of the runbook."""
+"""An alarm rule as data: the metric to watch, the threshold, the first step to take, and the section of the runbook."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,11 +12,11 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_dynamodb as dynamodb
 
 PERIOD = timedelta(minutes=5)
-RUNBOOK = "docs/runbook"
+RUNBOOK = "docs/runbook.md"
 RELATIVE_LINK = re.compile(r"\[([^\]]+)\]\((?!https?:)[^)]+\)")
 FOLDER = Path(__file__).resolve().parent  # in a checkout `lanes_cdk` is a link to this package
-INSTALLED_PAGES = FOLDER / "pages"
-"""The wheel has the pages beside this file; in a checkout they are in the documentation alone."""
+INSTALLED = FOLDER / "runbook.md"
+"""The wheel has the runbook beside this file; in a checkout it is in the documentation alone."""
 
 THROTTLED = 10
 """Throttled writes in a period that are more than DynamoDB's growth with the load."""
@@ -31,8 +31,8 @@ class Severity(StrEnum):
     """Now: messages are being lost, or urgent work has stopped."""
 
 
-class Page(StrEnum):
-    """The pages of the runbook, by file name."""
+class Section(StrEnum):
+    """The sections of the runbook, by the anchors of their headings."""
 
     DEAD_LETTERS = "dead-letters"
     OLDEST_AGE = "oldest-age"
@@ -68,7 +68,7 @@ class AlarmRule:
             a late value of the newest period would else keep the alarm in its state (CloudWatch, "Using metric math").
         description: The event, in one sentence.
         first_step: The first thing to do.
-        page: The page of the runbook.
+        section: The section of the runbook.
         lane: The lane, if the alarm is about one.
 
     """
@@ -82,7 +82,7 @@ class AlarmRule:
     spare: int = 0
     description: str
     first_step: str
-    page: Page
+    section: Section
     lane: str | None = None
 
 
@@ -91,36 +91,39 @@ def alarm_period() -> Duration:
     return Duration.seconds(int(PERIOD.total_seconds()))
 
 
-def page_of(rule: AlarmRule, runbook: str) -> str:
-    """Give the page of an alarm."""
-    return f"{runbook.rstrip('/')}/{rule.page}.md"
+def link_to(rule: AlarmRule, runbook: str) -> str:
+    """Give the section of an alarm in a runbook's file or URL."""
+    return f"{runbook}#{rule.section}"
 
 
 def first_steps(rules: Iterable[AlarmRule], runbook: str) -> str:
     """
-    Give the meaning of each alarm, the first step and the link to its page.
+    Give the meaning of each alarm, the first step and the link to its section.
 
     Args:
         rules: The rules of the alarms.
-        runbook: The folder or URL of the runbook.
+        runbook: The file or URL of the runbook.
 
     """
     parts = ["### Runbook"]
     for rule in rules:
-        page = page_of(rule, runbook)
-        # Without a URL the page is a file of the repository, which no browser opens.
-        more = f"[{rule.page}]({page})" if "://" in page else "below"
+        # Without a URL it is a file of the repository, which no browser opens.
+        more = f"[{rule.section}]({link_to(rule, runbook)})" if "://" in runbook else "below"
         parts.append(
             f"**{rule.name}** ({rule.severity}). {rule.description} First: {rule.first_step} More: {more}"
         )
     return "\n\n".join(parts)
 
 
-def pages(rules: Iterable[AlarmRule]) -> Iterator[str]:
-    """Give the text of each page that the alarms need, once, without links that only its folder can resolve."""
-    folder = INSTALLED_PAGES if INSTALLED_PAGES.is_dir() else FOLDER.parents[1] / RUNBOOK
-    for page in dict.fromkeys(rule.page for rule in rules):
-        yield RELATIVE_LINK.sub(r"\1", (folder / f"{page}.md").read_text(encoding="utf-8"))
+def sections(rules: Iterable[AlarmRule]) -> Iterator[str]:
+    """Give the text of each section that the alarms need, once, without links that only its folder can resolve."""
+    file = INSTALLED if INSTALLED.is_file() else FOLDER.parents[1] / RUNBOOK
+    texts = {
+        text.partition("\n")[0].lower().replace(" ", "-"): f"## {text}"
+        for text in file.read_text(encoding="utf-8").split("\n## ")
+    }
+    for section in dict.fromkeys(rule.section for rule in rules):
+        yield RELATIVE_LINK.sub(r"\1", texts[section])
 
 
 def throttled_writes(table: dynamodb.Table, *, indexes: Sequence[str], first_step: str) -> AlarmRule:
@@ -160,5 +163,5 @@ def throttled_writes(table: dynamodb.Table, *, indexes: Sequence[str], first_ste
         spare=1,
         description="DynamoDB throttles writes to the table or to one of its indexes.",
         first_step=first_step,
-        page=Page.CALL_ERRORS,
+        section=Section.CALL_ERRORS,
     )

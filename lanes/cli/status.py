@@ -53,7 +53,7 @@ def status(
     """
     Show the faults, then backlog, throughput, waits and mapping state of each lane, highest first, and the engine.
 
-    Each fault comes with its page of the runbook.
+    Each fault comes with its section of the runbook.
 
     With the pull engine a lane's mapping is that of the bell, and Disabled if the lane is paused; the bell's own line
     shows its rings.

@@ -1,5 +1,5 @@
 """
-Symptoms: what is wrong with the lanes now, in words, each with the page of the runbook that ends it.
+Symptoms: what is wrong with the lanes now, in words, each with the section of the runbook that ends it.
 
 Those of the log are here: resources that are away, messages that come back again and again without an attempt, and
 invocations without an end. The slots share no state, so their log is all that is known of a resource.
@@ -128,7 +128,7 @@ class Symptom:
     One thing that is wrong now.
 
     Attributes:
-        page: name of the runbook's page.
+        page: anchor of its section in the runbook.
         text: one line for people.
         lane: its lane; empty if it is about several or all.
     """

@@ -16,6 +16,7 @@ from lanes.operate import status
 from lanes.outbox import DynamoOutbox
 from local.deploy import CdkApp
 from local.platform import Platform
+from tests.docs.pages import anchors, section
 from tests.support.command import ROOT, Typed
 from tests.support.http_server import Server
 from tests.support.waiting import SLACK, until
@@ -23,7 +24,7 @@ from tests.support.waiting import SLACK, until
 pytestmark = pytest.mark.deep
 
 APP = ROOT / "tests" / "acceptance" / "night_app"
-RUNBOOK = ROOT / "docs" / "runbook"
+RUNBOOK = ROOT / "docs" / "runbook.md"
 STACK = "Night"
 OF_AWS = {"Errors", "ApproximateAgeOfOldestMessage", "ApproximateNumberOfMessagesVisible"}
 """Metrics that AWS counts by itself."""
@@ -59,7 +60,7 @@ class Night:
             ]
 
         until(said)
-        assert (RUNBOOK / f"{page}.md").is_file()
+        assert page in anchors(RUNBOOK)
         table = self.typed("--stack", STACK, "status").stdout
         assert table.index(f"[runbook: {page}]") < table.index("counted at")
 
@@ -82,7 +83,7 @@ class Night:
             for one in self.resources.values()
             if one["Type"] == "AWS::CloudWatch::Alarm"
             and one["Properties"]["AlarmName"].endswith(name)
-            and f"/{page}.md" in one["Properties"]["AlarmDescription"]
+            and f".md#{page}" in one["Properties"]["AlarmDescription"]
         ]
         queries = [
             one["MetricStat"]["Metric"]["MetricName"]
@@ -100,7 +101,7 @@ class Night:
 
     def runbook(self, page, *verbs):
         """Check that the page names each verb."""
-        text = (RUNBOOK / f"{page}.md").read_text()
+        text = section(RUNBOOK, page.replace("-", " ").capitalize())
         for verb in verbs:
             assert verb in text, (page, verb)
 
@@ -253,7 +254,7 @@ def test_an_outbox_with_a_lane_that_is_away(night, monkeypatch):
     night.symptom("call-errors", "FAR is away: its queue does not exist")
     night.symptom("outbox-oldest-age", "the oldest entry of the outbox has waited", "1 of FAR")
     night.alarm("FARWaits", "OutboxLaneFailures", page="outbox-lane-waits")
-    night.runbook("outbox-oldest-age", "lanes outbox status", "outbox-lane-waits.md")
+    night.runbook("outbox-oldest-age", "lanes outbox status", "outbox-lane-waits")
     night.runbook("outbox-lane-waits", "lanes prioritize 50 --in outbox")
 
     night.lanes("prioritize", "50", "--in", "outbox", "--id", "late", "--yes")

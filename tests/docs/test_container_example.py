@@ -86,7 +86,7 @@ def test_all_that_is_copied_exists_and_is_sent_to_the_build(dockerfile):
     needed = {source for source in copied(dockerfile) if source != "."}
     needed |= {"pyproject.toml", "README.md", "LICENSE", "lanes/__init__.py"}
     needed |= {f"{folder}/__init__.py" for folder in wheel["only-include"]}
-    needed |= {f"{folder}/README.md" for folder in wheel["force-include"]}
+    needed |= set(wheel["force-include"])
 
     for source in needed:
         assert (ROOT / source).exists(), source

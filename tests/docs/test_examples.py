@@ -6,7 +6,6 @@ import functools
 import json
 import subprocess
 import sys
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,10 +18,6 @@ from examples import (
     asynchronous,
     away,
     priorities,
-    reminders,
-    send_file,
-    sending,
-    statements,
     together,
     traces,
 )
@@ -36,7 +31,7 @@ from local.server import AwsServer
 from tests.docs.conftest import ROOT
 from tests.support import operating
 from tests.support.memory import World
-from tests.support.sending import REFUSE, FakeSqs, make_deployment, queue_url
+from tests.support.sending import FakeSqs, make_deployment, queue_url
 
 
 def producer(sqs, **fields):
@@ -60,25 +55,6 @@ def test_a_body_of_another_form_reaches_the_raw_handler(monkeypatch):
     lanes.run_until_idle()
 
     assert orders.IMPORTED == ["uploads/a.csv"]
-
-
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_each_row_of_a_file_is_a_message(tmp_path, ending):
-    """With the values that stand in it."""
-    file = tmp_path / f"customers.{ending}"
-    if ending == "csv":
-        file.write_text('\ufeffcustomer,note\n007,"a ""b"""\n7,\n')
-    else:
-        parquet.write_table(pa.table({"customer": ["007", "7"], "note": ['a "b"', ""]}), file)
-    sqs = FakeSqs()
-
-    send_file.send_file(producer(sqs), file)
-
-    bodies = [json.loads(entry.body) for entry in sqs.queues[queue_url("MAIN")]]
-    assert [(body["id"], body["data"], body["priority"]) for body in bodies] == [
-        ("spring-007", {"customer": "007", "note": 'a "b"'}, -100),
-        ("spring-7", {"customer": "7", "note": ""}, -100),
-    ]
 
 
 @pytest.mark.parametrize("engine", ["mappings", "pull"])
@@ -106,32 +82,6 @@ def test_a_coroutine_handler_shares_its_client(engine, monkeypatch):
 
     expected = [f"{asynchronous.PARTNER}/i-{number}/{line}" for number in range(3) for line in "abcd"]
     assert (sorted(put), len(made)) == (expected, 1)
-
-
-@pytest.mark.parametrize("engine", ["mappings", "pull"])
-def test_a_run_of_statements_ends_with_a_report(engine, monkeypatch):
-    """With the customer whose statement failed, and not before the last of them."""
-    monkeypatch.setattr(statements, "mails", mails := [])
-    settings = LanesConfig.from_dict({"consumer": {"engine": engine, "max_attempts": 1}})
-    lanes = InMemoryLanes(statements.consumer, config=settings)
-    statements.send_statements(lanes.producer, "2026-11", ["ada", "bob", "", "eve"])
-    assert not mails
-
-    lanes.run_until_idle()
-
-    assert mails == ["statements-2026-11: 3 of 4 sent, 1 failed"]
-
-
-def test_a_reminder_comes_a_day_later_and_once():
-    """Whoever asks for it twice."""
-    lanes = InMemoryLanes(reminders.consumer)
-    for _ in range(2):
-        reminders.remind_tomorrow(lanes.producer, 7)
-    lanes.run_for(timedelta(hours=23))
-    assert reminders.SHOWN == []
-
-    lanes.run_for(timedelta(hours=2))
-    assert reminders.SHOWN == [7]
 
 
 @pytest.mark.parametrize("engine", ["mappings", "pull"])
@@ -205,40 +155,6 @@ def test_rules_know_the_kind():
 
     assert priorities_in(sqs, "HIGH") == [50, 50]
     assert priorities_in(sqs, "MEDIUM") == [0]
-
-
-def test_messages_that_could_not_be_sent_are_in_the_error():
-    """One of three is refused, and named."""
-    sqs = FakeSqs(lambda key: REFUSE if key == "reminder-b" else "accept")
-
-    failed = sending.remind_customers(producer(sqs), ["a", "b", "c"])
-
-    assert failed == ["b"]
-    assert sorted(sqs.ids(queue_url("MEDIUM"))) == ["reminder-a", "reminder-c"]
-
-
-def test_a_price_ends_after_a_quarter_of_an_hour():
-    """It is in the body, so it holds wherever the message waits."""
-    sqs = FakeSqs()
-    before = datetime.now(UTC)
-
-    sending.announce_price(producer(sqs), "A-7", 995)
-
-    (entry,) = sqs.queues[queue_url("MEDIUM")]
-    expires = Message.from_body(entry.body).expires
-    assert before <= expires - timedelta(minutes=15) <= datetime.now(UTC)
-
-
-def test_the_producer_of_a_new_app_finds_the_stack_and_its_lanes(tmp_path, installed_environment):
-    """As a program, against lanes on this machine."""
-    run_program(["-m", "lanes", "new", str(tmp_path / "app")], cwd=ROOT, environment=installed_environment)
-    with AwsServer(log_path=tmp_path / "server.log") as server:
-        add_stack(server.endpoint_url, "Shop")
-        environment = installed_environment | {"AWS_ENDPOINT_URL": server.endpoint_url, "LANES_STACK": "Shop"}
-
-        done = run_program(["send.py"], cwd=tmp_path / "app", environment=environment)
-
-    assert [line.rpartition(" ")[2] for line in done.stdout.splitlines()] == ["MEDIUM", "HIGH"]
 
 
 @pytest.mark.deep

@@ -169,7 +169,7 @@ def test_the_functions_variables_are_those_of_the_construct():
 
 
 def test_alarms_are_those_of_the_stack():
-    """Each has a row in the runbook that leads to its page."""
+    """Each has a row in the runbook that leads to its section."""
     alarms = {}
     for engine in EngineName:
         infrastructure.foreign_stack(
@@ -184,7 +184,7 @@ def test_alarms_are_those_of_the_stack():
                 ).alarms
             ),
         )
-    documented = {codes(row[0])[0] for row in rows(ROOT / "docs" / "runbook" / "README.md", "# Runbook")}
+    documented = {codes(row[0])[0] for row in rows(ROOT / "docs" / "runbook.md", "## Alarms")}
     names = [lane.name for lane in LanesConfig().lanes]
     of_lanes = {one.replace("<lane>", name) for one in documented for name in names}
 
@@ -202,8 +202,9 @@ def test_alarms_are_those_of_the_stack():
 
 def test_sparks_columns_and_options_are_those_of_the_writer():
     """A column or option that nobody finds might as well not exist."""
-    page = ROOT / "docs" / "how-to" / "bulk-from-spark.md"
-    documented = {name for row in rows(page, "# Enqueue bulk work from Spark") for name in codes(row[0])}
+    page = ROOT / "docs" / "how-to" / "bulk.md"
+    read = rows(page, "## Your own Spark code") + rows(page, "## Read dead letters")
+    documented = {name for row in read for name in codes(row[0])}
 
     assert documented == {*COLUMNS, *WRITE_OPTIONS, *READ_OPTIONS}
 

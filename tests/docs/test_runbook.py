@@ -1,4 +1,4 @@
-"""The runbook's commands exist, and each of its pages answers the same questions."""
+"""The runbook's commands exist, and its rows name every event of a failed call."""
 
 import re
 import shlex
@@ -9,8 +9,7 @@ from lanes.cli.main import app
 from lanes.events import Event
 from tests.docs.pages import ROOT, blocks, codes, rows, spans
 
-RUNBOOK = ROOT / "docs" / "runbook"
-PAGES = [page for page in sorted(RUNBOOK.glob("*.md")) if page.name != "README.md"]
+RUNBOOK = ROOT / "docs" / "runbook.md"
 ERRORS_OF_AWS = {
     "InvalidSignatureException",
     "SignatureDoesNotMatch",
@@ -41,11 +40,10 @@ def check(line):
             found = found.commands[word]
 
 
-def test_the_commands_of_a_page_exist():
+def test_its_commands_exist():
     """With every option that is written down."""
-    for page in (*PAGES, RUNBOOK / "README.md"):
-        for line in commands_of(page):
-            check(line)
+    for line in commands_of(RUNBOOK):
+        check(line)
 
 
 def test_the_first_steps_of_the_alarms_exist():
@@ -59,10 +57,9 @@ def test_the_first_steps_of_the_alarms_exist():
         check(step)
 
 
-def test_the_page_on_failed_calls_has_every_event_of_one():
-    """The alarm counts each, so the page has to say which call it was."""
-    page = RUNBOOK / "call-errors.md"
-    named = {name for row in rows(page, "## Find the cause") for name in codes(row[0])} - ERRORS_OF_AWS
+def test_the_section_on_failed_calls_has_every_event_of_one():
+    """The alarm counts each, so the section has to say which call it was."""
+    named = {name for row in rows(RUNBOOK, "## Call errors") for name in codes(row[0])} - ERRORS_OF_AWS
 
     problems = {event for event in Event if event.is_problem and not event.startswith(("entry_", "outbox_"))}
     others = {

@@ -111,7 +111,7 @@ def test_an_alarm_topic_is_notified_by_every_alarm():
 
 def test_every_alarm_links_to_the_runbook_that_is_set():
     """`-c runbook=URL`, also of the outbox."""
-    stack = synthesise(runbook="https://wiki.example.com/lanes", stage="outbox")
+    stack = synthesise(runbook="https://wiki.example.com/runbook", stage="outbox")
 
     alarms = [
         one["Properties"]
@@ -119,10 +119,12 @@ def test_every_alarm_links_to_the_runbook_that_is_set():
         if one["Type"] == "AWS::CloudWatch::Alarm"
     ]
     assert len(alarms) > 15
-    assert all("Runbook: https://wiki.example.com/lanes/" in alarm["AlarmDescription"] for alarm in alarms)
+    assert all("Runbook: https://wiki.example.com/runbook#" in alarm["AlarmDescription"] for alarm in alarms)
 
 
-@pytest.mark.parametrize("runbook", ["wiki/lanes", "http://wiki.example.com", "https://", "https://a b"])
+@pytest.mark.parametrize(
+    "runbook", ["wiki/lanes", "http://wiki.example.com", "https://", "https://a b", "https://a/#b"]
+)
 def test_a_runbook_that_is_no_https_url_is_refused(runbook):
     """An alarm at night must not link to nothing."""
     with pytest.raises(ConfigurationError, match="give the https URL"):

@@ -14,7 +14,7 @@ from aws_cdk.assertions import Match, Template
 
 from cdk import LaneQueues, Ledger, Observability, Outbox, PriorityConsumer, Schedules, Severity
 from cdk.alarms.lanes import default_oldest_age
-from cdk.alarms.rule import Page
+from cdk.alarms.rule import Section
 from lanes.config import LanesConfig
 from lanes.consumer.ledger import Cause
 from lanes.consumer.telemetry import receives
@@ -22,6 +22,7 @@ from lanes.errors import ConfigurationError
 from lanes.events import Event
 from lanes.metrics import Metric
 from lanes.outbox.telemetry import RelayMetric
+from tests.docs.pages import anchors
 from tests.support.infrastructure import (
     FOREIGN_CODE,
     ROOT,
@@ -35,7 +36,7 @@ from tests.support.infrastructure import (
 ALARM = "AWS::CloudWatch::Alarm"
 # A standard alarm and month in us-east-1, as third parties reported it (cloudburn.io, 2026).
 ALARM_DOLLARS = 0.10
-RUNBOOK = ROOT / "docs" / "runbook"
+RUNBOOK = ROOT / "docs" / "runbook.md"
 OWN = "PriorityLanes"
 CONSUMERS = {metric.value for metric in Metric} - {Metric.RECEIVES.value} | {
     receives(cause) for cause in Cause
@@ -462,17 +463,17 @@ def test_a_lanes_graphs_show_where_its_alarms_begin(whole):
     }
 
 
-def test_every_alarm_says_what_to_do_first_and_names_its_page(whole, pulled):
-    """And every page is that of an alarm; the names are those of the files."""
-    pages = set()
+def test_every_alarm_says_what_to_do_first_and_names_its_section(whole, pulled):
+    """And every section of the runbook is that of an alarm; the anchors are those of its headings."""
+    sections = set()
     for alarm in [*resources(whole, ALARM).values(), *resources(pulled, ALARM).values()]:
-        words, _, page = alarm["AlarmDescription"].partition("Runbook: docs/runbook/")
+        words, _, section = alarm["AlarmDescription"].partition("Runbook: docs/runbook.md#")
         assert words.startswith(("CRITICAL. ", "WARNING. ")), words
         assert " First: " in words, words
-        pages.add(page)
+        sections.add(section)
 
-    assert pages == {path.name for path in RUNBOOK.glob("*.md")} - {"README.md"}
-    assert pages == {f"{page}.md" for page in Page}
+    assert sections == anchors(RUNBOOK) - {"runbook", "alarms"}
+    assert sections == set(Section)
 
 
 def test_a_blocked_group_keeps_its_alarm_between_two_tries(whole):
@@ -488,10 +489,10 @@ def test_a_blocked_group_keeps_its_alarm_between_two_tries(whole):
 
 def test_the_runbook_can_be_elsewhere():
     """A team has its pages where its people look."""
-    template = observed(lanes_config(1), runbook="https://wiki.example/lanes/")
+    template = observed(lanes_config(1), runbook="https://wiki.example/runbook")
 
     description = alarms_of(template)["Errors"]["AlarmDescription"]
-    assert description.endswith("Runbook: https://wiki.example/lanes/errors.md")
+    assert description.endswith("Runbook: https://wiki.example/runbook#errors")
 
 
 def test_the_dashboard_has_the_first_step_of_every_alarm(whole):
@@ -501,17 +502,17 @@ def test_the_dashboard_has_the_first_step_of_every_alarm(whole):
     for alarm in resources(whole, ALARM).values():
         _, _, told = alarm["AlarmDescription"].partition(". ")
         assert told.partition("Runbook:")[0].strip() in text
-    linked = observed(lanes_config(1), runbook="https://wiki.example/lanes")
-    assert "[errors](https://wiki.example/lanes/errors.md)" in json.dumps(shown_on(linked))
+    linked = observed(lanes_config(1), runbook="https://wiki.example/runbook")
+    assert "[errors](https://wiki.example/runbook#errors)" in json.dumps(shown_on(linked))
 
 
-def test_the_dashboard_has_the_pages_of_its_alarms(whole):
+def test_the_dashboard_has_the_sections_of_its_alarms(whole):
     """Without a link that only their folder could resolve; CloudFormation takes a megabyte for all of them."""
-    linked = {alarm["AlarmDescription"].rpartition("/")[2] for alarm in resources(whole, ALARM).values()}
-    shown = {one.partition("\n")[0]: one for one in texts_on(whole) if one.startswith("# ")}
+    linked = {alarm["AlarmDescription"].rpartition("#")[2] for alarm in resources(whole, ALARM).values()}
+    shown = {one.partition("\n")[0]: one for one in texts_on(whole) if one.startswith("## ")}
 
-    assert set(shown) == {(RUNBOOK / page).read_text().partition("\n")[0] for page in linked}
-    assert "lanes dead-letters redrive MAIN" in shown["# Dead letters"]
+    assert set(shown) == {f"## {anchor.replace('-', ' ').capitalize()}" for anchor in linked}
+    assert "lanes dead-letters redrive MAIN" in shown["## Dead letters"]
     assert not [text for text in shown.values() if re.search(r"\]\((?!https://)", text)]
     # AWS: a template is at most 1 MB, a dashboard has at most 500 widgets (quotas of CloudFormation and CloudWatch).
     assert len(json.dumps(whole.to_json())) < 1_000_000

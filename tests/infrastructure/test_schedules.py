@@ -222,4 +222,4 @@ def test_the_stack_alarms_on_what_could_not_be_sent():
     ]
 
     assert alarm["Dimensions"][0]["Value"]["Fn::GetAtt"][0].startswith("SchedulesUndelivered")
-    assert alarm["AlarmDescription"].endswith("Runbook: docs/runbook/schedules.md")
+    assert alarm["AlarmDescription"].endswith("Runbook: docs/runbook.md#schedules")

@@ -185,18 +185,18 @@ def test_lanes_local_runs_the_app_of_the_examples_and_leaves_nothing_behind():
 
 def test_an_app_elsewhere_imports_the_library_by_its_installed_names(tmp_path):
     """
-    It has nothing of this checkout on its path, and the dashboard finds the pages of the runbook.
+    It has nothing of this checkout on its path, and the dashboard finds the runbook.
 
     The app says so by its failure, and the error shows what the CDK printed.
     """
     names = "lanes", "lanes_cdk", "lanes_local", "lanes_simulator", "lanes_spark"
     found = "; ".join(f"__import__('importlib.util').util.find_spec('{name}').origin" for name in names)
-    pages = (
+    sections = (
         "from types import SimpleNamespace\n"
-        "from lanes_cdk.alarms.rule import Page, pages\n"
-        "assert all(pages(SimpleNamespace(page=page) for page in Page))\n"
+        "from lanes_cdk.alarms.rule import Section, sections\n"
+        "assert all(sections(SimpleNamespace(section=section) for section in Section))\n"
     )
-    (tmp_path / "app.py").write_text(f"{found}\n{pages}raise SystemExit('all of it is there')\n")
+    (tmp_path / "app.py").write_text(f"{found}\n{sections}raise SystemExit('all of it is there')\n")
     (tmp_path / "cdk.json").write_text(json.dumps({"app": "python3 app.py"}))
 
     with pytest.raises(DeployError, match="all of it is there"):

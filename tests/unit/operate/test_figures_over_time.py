@@ -153,7 +153,7 @@ def test_before_the_first_minute_is_over_nothing_is_guessed(lane):
 
 
 def test_what_is_wrong_comes_first_in_words(lane):
-    """Above all tables, with the page of the runbook: what the log shows before what the counts show."""
+    """Above all tables, with the section of the runbook: what the log shows before what the counts show."""
     lane.seconds(40, sent=1, died=1)
     away = {"event": "resource_away", "lane": "MAIN", "resource": "bank", "reason": "OSError: refused"}
     text = json.dumps(away | {"since": START, "tries": 7, "next_at": START + 45})
