@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -116,7 +117,7 @@ def new(
             target.write_text(Template(text).substitute(values))
     except OSError as error:
         raise UsageError([f"{folder} can't be written: {error.strerror}"], source="FOLDER") from error
-    say(f"made {folder}; next: lanes local up {folder}, and see {folder / 'README.md'}")
+    say(f"made {folder}; next: lanes local up {shlex.quote(str(folder))}, and see {folder / 'README.md'}")
 
 
 def _contents(folder: Traversable, inside: Path) -> Iterator[tuple[Path, str]]:

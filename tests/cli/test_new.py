@@ -1,5 +1,6 @@
 """`lanes new`: the folder that it makes, and the names that it refuses."""
 
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -16,6 +17,7 @@ FILES = {
     "cdk.json",
     "function/handler.py",
     "lanes.toml",
+    "pytest.ini",
     "requirements.txt",
     "send.py",
     "test_handler.py",
@@ -24,8 +26,8 @@ FILES = {
 
 def test_a_new_app_has_all_that_it_needs(typed, tmp_path):
     """Its stack has the name of the folder; its requirements name the place that this library came from."""
-    done = typed("new", str(tmp_path / "shop"))
-    made = tmp_path / "shop"
+    made = tmp_path / "my apps" / "shop"
+    done = typed("new", str(made))
 
     assert done.returncode == 0, done.stderr
     assert {path.relative_to(made).as_posix() for path in made.rglob("*") if path.is_file()} == FILES
@@ -35,12 +37,17 @@ def test_a_new_app_has_all_that_it_needs(typed, tmp_path):
     assert "For your colleagues and CI, name one that they can reach too" in notes[0]
     assert all(note.startswith("# ") for note in notes)
     assert not [path for path in made.rglob("*") if path.is_file() and "$" in path.read_text()]
-    assert "next: lanes local up" in done.stderr
+    assert f"next: lanes local up {shlex.quote(str(made))}, and" in done.stderr
 
 
 def test_the_test_of_a_new_app_passes(typed, tmp_path):
-    """As a user runs it, and it is formatted and correct."""
+    """As a user runs it, also with handlers in two files, and it is formatted and correct."""
     typed("new", str(tmp_path / "shop"))
+    function = tmp_path / "shop" / "function"
+    (function / "orders.py").write_text((function / "handler.py").read_text())
+    (function / "handler.py").write_text(
+        'from orders import consumer, lambda_handler\n\n__all__ = ["consumer", "lambda_handler"]\n'
+    )
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     done = subprocess.run(
         command,

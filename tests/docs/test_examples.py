@@ -16,7 +16,6 @@ from pyarrow import parquet
 
 from examples import (
     asynchronous,
-    away,
     priorities,
     together,
     traces,
@@ -82,27 +81,6 @@ def test_a_coroutine_handler_shares_its_client(engine, monkeypatch):
 
     expected = [f"{asynchronous.PARTNER}/i-{number}/{line}" for number in range(3) for line in "abcd"]
     assert (sorted(put), len(made)) == (expected, 1)
-
-
-@pytest.mark.parametrize("engine", ["mappings", "pull"])
-def test_payments_wait_for_a_bank_that_is_away(engine, monkeypatch):
-    """It refuses connections, then it is closed, then it is back: each payment is captured at its first attempt."""
-    answers = [away.requests.ConnectionError("refused")] * 4 + [503] * 2
-
-    def post(*_args, **_options):
-        answer = answers.pop(0) if answers else 200
-        if isinstance(answer, Exception):
-            raise answer
-        return SimpleNamespace(status_code=answer, raise_for_status=lambda: None)
-
-    monkeypatch.setattr(away.requests, "post", post)
-    lanes = InMemoryLanes(away.consumer, config=LanesConfig.from_dict({"consumer": {"engine": engine}}))
-    for number in range(5):
-        lanes.producer.send("payment.captured", {"euros": number}, group=str(number))
-    lanes.run_until_idle()
-
-    assert [one.attempt for one in lanes.journal.handled] == [1] * 5
-    assert not lanes.journal.failed
 
 
 @pytest.mark.parametrize("engine", ["mappings", "pull"])

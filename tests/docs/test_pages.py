@@ -9,15 +9,27 @@ import textwrap
 import tomllib
 
 from lanes import LanesConfig, installing
-from tests.docs.pages import FENCE, LINK, ROOT, anchors, blocks, codes, links, name_of, pages, rows, spans
+from tests.docs.pages import (
+    FENCE,
+    LINK,
+    NEW_APP,
+    ROOT,
+    anchors,
+    blocks,
+    codes,
+    executed,
+    links,
+    name_of,
+    pages,
+    rows,
+    spans,
+)  # fmt: skip
 
 EXAMPLES = [*(ROOT / "examples").rglob("*.py"), *(ROOT / "tests" / "docs").glob("test_*_example*.py")]
 CONSUMER = ROOT / "lanes" / "consumer"
 # The table of docs/architecture.md with the files that decide each promise.
 MAP = "## The consumer: one corridor, two engines"
-# The files that `lanes new shop` makes.
 TEMPLATE = [*(ROOT / "lanes" / "cli" / "template").rglob("*.py.template")]
-NEW_APP = ("function/handler.py", "send.py", "test_handler.py", "app.py")
 FRAGMENT = re.compile(r"\n\nA fragment of .*")
 IMPORTS = (ast.Import, ast.ImportFrom)
 NAMED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler)
@@ -48,11 +60,11 @@ def test_files_that_are_named_exist():
 
 
 def test_python_is_quoted_from_files_that_are_tested():
-    """Each block stands, word for word, in one of the examples, or in the template of a new app."""
+    """Each block stands, word for word, in one of the examples or the template of a new app, or is executed itself."""
     sources = [path.read_text(encoding="utf-8") for path in EXAMPLES]
     sources += [path.read_text(encoding="utf-8").replace("$stack", "shop") for path in TEMPLATE]
     for page in pages():
-        for block in blocks(page, "python"):
+        for block in set(blocks(page, "python")) - executed(page):
             quoted = [part.strip("\n") for part in block.split("\n...\n")]
             for part in quoted:
                 spread = [part, textwrap.indent(part, " " * 4), textwrap.indent(part, " " * 8)]
@@ -64,9 +76,10 @@ def test_python_is_quoted_from_files_that_are_tested():
 def test_python_runs_as_pasted_or_says_where_the_rest_of_it_is():
     """A block without imports of what it uses is a fragment: a line below it, or the one above, has its file."""
     for page in pages():
+        pasted = executed(page)
         text = page.read_text(encoding="utf-8")
         for found in FENCE.finditer(text):
-            if found[1] == "python" and undefined_names(found[2]):
+            if found[1] == "python" and found[2] not in pasted and undefined_names(found[2]):
                 below = FRAGMENT.match(text, found.end())
                 files = [(page.parent / file).resolve() for file in LINK.findall(below[0])] if below else []
                 above = text[: found.start()].rstrip().rpartition("\n\n")[2]
