@@ -239,6 +239,15 @@ def _weighted(weight, *, engine="pull", policy="weighted"):
         ({"outbox": {"lane_window": 0}}, "at least 1"),
         ({"outbox": {"lane_window": True}}, "a number, or a table"),
         ({"outbox": True}, "must be a table"),
+        ({"lanes": [{"name": "A", "kinds": "a.*"}]}, "kinds is the string 'a.*'; must be a list of strings"),
+        (
+            {"lanes": [{"name": "A", "kinds": ["a.*", ""]}]},
+            "kinds is a list; must be a list of strings, none",
+        ),
+        (
+            {"lanes": [{"name": "A", "kinds": [1]}]},
+            "kinds is a list; must be a list of strings, none of them",
+        ),
         ({"stages": True}, "stages: must be a table of stages"),
         ({"stages": {"prod": 1}}, "stages.prod: must be a table, not the number 1"),
         ({"stages": {"prod": {"lane": []}}}, "stages.prod: unknown key 'lane'; did you mean 'lanes'?"),
