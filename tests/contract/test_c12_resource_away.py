@@ -57,7 +57,7 @@ class Bank:
         return len(self.refused_at)
 
 
-@pytest.mark.parametrize("slots", [1, 3])
+@pytest.mark.parametrize("slots", [1, pytest.param(3, marks=pytest.mark.deep)])
 def test_an_outage_burns_nothing_and_ends_with_the_urgent_ones(engine, slots):
     """Twenty minutes away: one try a slot and pause, no attempt, groups in order, and HIGH first when it is back."""
     lanes = simulated(engine, slots, messages=slots * 1000)
@@ -103,7 +103,7 @@ def test_with_one_slot_urgent_messages_are_first_however_short_the_outage(engine
     assert [lane for _, lane in after[:16]] == ["HIGH"] * 16
 
 
-@pytest.mark.parametrize("begins", [1, 3, 9])
+@pytest.mark.parametrize("begins", [1, pytest.param(3, marks=pytest.mark.nightly), 9])
 @pytest.mark.parametrize("arrives", [1.5, 3])
 def test_urgent_messages_that_were_tried_are_first_as_well(engine, begins, arrives):
     """They return when their pause has ended, not so long after the end of a batch that waited for the resource."""
@@ -160,7 +160,7 @@ def test_no_slot_waits_for_the_resource_of_paused_lanes():
     assert world.clock.now - began < 10
 
 
-@pytest.mark.parametrize("slots", [1, 3])
+@pytest.mark.parametrize("slots", [1, pytest.param(3, marks=pytest.mark.deep)])
 def test_calls_that_fail_now_and_then_cost_little(engine, slots):
     """One in ten refused: no dead letter, and at most a tenth more time than without."""
     ends = {}
@@ -180,7 +180,7 @@ def test_calls_that_fail_now_and_then_cost_little(engine, slots):
 
 def test_a_resource_that_refuses_half_of_its_calls_dead_letters_nothing(engine):
     """It is the resource that is to blame, not the message that it refused often: hardly an attempt counts."""
-    lanes = simulated(engine, 3, messages=1000)
+    lanes = simulated(engine, 3, messages=400)
     chance = Random(5)
     bank = lanes.away = Bank(lambda _seconds: chance.random() < 0.5)
 
@@ -237,19 +237,19 @@ def test_a_message_that_is_away_alone_for_too_long_is_a_dead_letter(engine, bloc
 
 
 def test_an_outage_longer_than_that_dead_letters_nothing(engine):
-    """Two days away, and since nothing was handled meanwhile, its time begins again with each try."""
+    """Thirty hours away, and since nothing was handled meanwhile, its time begins again with each try."""
     desk = Desk(engine, max_attempts=1)
     with desk.lanes.away():
         for number in range(5):
             desk.lanes.producer.send("pay", {}, group=str(number))
-        desk.lanes.run_for(timedelta(days=2), most_handlings=100_000)
+        desk.lanes.run_for(timedelta(hours=30), most_handlings=100_000)
     desk.lanes.run_until_idle()
 
     assert len(desk.lanes.journal.handled) == 5
     assert not desk.lanes.journal.dead_lettered
 
 
-@pytest.mark.parametrize("slots", [1, pytest.param(3, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("slots", [1, pytest.param(3, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("part", ["4 urgent messages", "a fifth of the groups"])
 def test_whatever_part_is_away_the_rest_goes_on(engine, slots, part):
     """For good: a few urgent messages before all others, or a fifth of the groups, the first that come."""

@@ -24,6 +24,8 @@ OUTAGES = {
     "effects": (("UpdateItem",), IDEMPOTENT),
     "table": (TABLE, IDEMPOTENT),
 }
+IN_TABLE = ("ledger read", "ledger written", "effects")
+"""Outages that `table` has as well."""
 
 
 def outage(calls, raw, *, engine, fates, cancelled=False):
@@ -49,7 +51,9 @@ def letters_of_sqs(scenario):
     return sum(queue.counts().visible for queue in queues.dead.values()) - len(queues.notes)
 
 
-@pytest.mark.parametrize("what", OUTAGES)
+@pytest.mark.parametrize(
+    "what", [pytest.param(what, marks=pytest.mark.nightly if what in IN_TABLE else ()) for what in OUTAGES]
+)
 def test_an_outage_of_a_day_dead_letters_nothing(engine, what):
     """Every message is handled afterwards, or dead-lettered by the consumer with its reason."""
     calls, raw = OUTAGES[what]
