@@ -1,13 +1,19 @@
 """C1: every message ends in exactly one of done and dead-lettered, and a doubtful record stays in its queue."""
 
+from __future__ import annotations
+
+import asyncio
 import dataclasses
 import json
 
 import pytest
 
+from lanes import Consumer, DeadLetter, Retry
+from lanes.config.settings import MAX_RECEIVES
 from lanes.errors import ConfigurationError
 from lanes.testing.function import sqs_event
 from tests.support.memory import World, aws_error
+from tests.support.overriding import Overridden
 from tests.support.scenario import Scenario
 
 
@@ -305,3 +311,136 @@ def test_a_dead_letter_beside_one_that_kills_its_process_is_one_dead_letter(engi
     assert sorted(scenario.dead()) == ["killer", "poison"]
     assert scenario.world.queues.dead["MAIN"].counts().visible == 2
     scenario.check_kept()
+
+
+HOURS = 2
+
+
+def refusing(scenario, *operations):
+    """Let calls fail."""
+    scenario.world.calls.break_if = lambda name, _: aws_error(name) if name in operations else None
+
+
+def let_pass(scenario, *, seconds):
+    """Deliver the rings of the bell for some time."""
+    world, until = scenario.world, scenario.world.clock.now + seconds
+    while world.clock.now < until:
+        before = world.requests
+        scenario._alive(lambda: world.deliver(consumer=scenario.environments[0]), 0)
+        world.clock.advance(0.02)
+        if world.requests == before:
+            world.clock.now = max(world.clock.now, world.bell.next_event_at() or 0.0)
+
+
+@pytest.mark.parametrize("idempotency", [False, True])
+@pytest.mark.parametrize("hides", [True, False], ids=["", "nor hidden"])
+def test_a_message_that_can_not_be_deleted_is_handled_once(idempotency, hides):
+    """A role without that right, or an outage: each record counts for the alarm, and the pauses grow."""
+    scenario = Scenario({"consumer": {"idempotency": idempotency}}, engine="pull")
+    refusing(scenario, "DeleteMessageBatch", *([] if hides else ["ChangeMessageVisibilityBatch"]))
+    for number in range(5):
+        scenario.send("MAIN", f"m{number}", group=f"g{number}")
+
+    let_pass(scenario, seconds=3600 * HOURS)
+
+    counts = scenario.world.recorder.counts
+    assert sorted(scenario.done) == [f"m{number}" for number in range(5)]
+    receives = [message.receive_count for message in scenario.world.queues.live["MAIN"]._store.messages()]
+    assert len(receives) == 5
+    assert counts["ConsumerCallErrors"] >= sum(receives)
+    if hides:
+        assert max(receives) < HOURS * 20 < MAX_RECEIVES
+    refusing(scenario)
+    scenario.drain()
+    assert len(scenario.done) == 5
+    scenario.check_kept()
+
+
+def test_a_message_that_is_done_is_not_dead_lettered_for_a_count_that_was_not_taken_back():
+    """Its attempt was written ahead; neither the write after it nor the deletion succeeded, and the process died."""
+    scenario = Scenario({"consumer": {"max_attempts": 1}}, engine="pull")
+    scenario.send("MAIN", "m")
+    scenario.world.receive("MAIN")
+    scenario.world.clock.advance(200)
+    writes = []
+
+    def break_if(name, _place):
+        writes.append(name)
+        in_outage = scenario.done and len([one for one in writes if one == "PutItem"]) <= 3
+        return aws_error(name) if name == "DeleteMessageBatch" or (in_outage and name == "PutItem") else None
+
+    scenario.world.calls.break_if = break_if
+    scenario.step("MAIN")
+    scenario.environments = [scenario._new_environment()]
+    scenario.world.calls.break_if = lambda _name, _place: None
+
+    scenario.drain()
+
+    assert scenario.done == ["m"]
+    assert scenario.dead() == {}
+    scenario.check_kept()
+
+
+def test_an_override_does_not_move_a_message_that_is_done():
+    """It would be handled again, in its new lane."""
+    scenario = Overridden(engine="pull")
+    refusing(scenario, "DeleteMessageBatch")
+    scenario.send("MAIN", "m")
+    scenario.step("MAIN")
+    refusing(scenario)
+    scenario.put("prioritize", ids=("m",), priority=50)
+
+    scenario.drain()
+
+    assert scenario.done == ["m"]
+    assert scenario.world.recorder.counts["DuplicateMessages"] == 1
+    scenario.check_kept()
+
+
+RAISED = [RecursionError(), SystemExit(3), asyncio.CancelledError(), GeneratorExit(), MemoryError()]
+DOES = {"ok": None, "retry": Retry(), "dead": DeadLetter("no"), "fail": ValueError("no")}
+
+
+class Broken:
+    """A telemetry that raises in each of its methods."""
+
+    def __init__(self, error):
+        self._error = error
+
+    def begin(self, *args, **fields):
+        raise self._error
+
+    event = problem = count = milliseconds = end = begin
+
+
+def outcome(engine, *, telemetry, idempotency):
+    """Handle a batch with every outcome; return what became of its records."""
+    settings = {"max_attempts": 2, "idempotency": idempotency}
+    world = World({"consumer": settings}, engine=engine)
+    runtime = world.consumer._runtime
+    consumer = Consumer(dataclasses.replace(runtime, telemetry=telemetry or runtime.telemetry))
+    handled = []
+
+    @consumer.handler("work")
+    def work(message):
+        handled.append(message.id)
+        if (error := DOES[message.data]) is not None:
+            raise error
+
+    for does in (*DOES, "ok"):
+        world.send("MAIN", data=does, group=does, id=f"{does}-{len(handled)}", priority=500)
+    world.send_body("MAIN", "no event", group="raw")
+    kept = []
+    for _ in range(4):
+        kept.append(len(world.step("MAIN", consumer=consumer)))
+        world.clock.advance(60)
+    return handled, kept, [note.reason for note in world.queues.notes.values()]
+
+
+@pytest.mark.parametrize("error", RAISED, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("idempotency", [False, True])
+def test_a_report_that_raises_changes_no_outcome(engine, error, idempotency):
+    """The records end as they do with a telemetry that works."""
+    expected = outcome(engine, telemetry=None, idempotency=idempotency)
+
+    assert outcome(engine, telemetry=Broken(error), idempotency=idempotency) == expected
