@@ -130,7 +130,7 @@ def test_a_pause_ends_if_the_higher_lanes_are_to_be_asked_without_any_age():
         assert len(pauses) < 1000, "it looks again and again, and no time passes"
         advance(seconds)
 
-    scenario.world.clock.advance = pause
+    scenario.world.clock.advance = scenario.world.sleep = pause
     scenario.environments = [scenario._new_environment()]
     scenario.send("MAIN", "m0")
     scenario.send("MAIN", "m1")
@@ -151,7 +151,7 @@ def test_records_done_are_deleted_before_a_higher_lane_is_served_in_a_pause():
         if scenario.done == ["m0", "m1"] and len(scenario.sent) == 4 and seconds > scenario.takes:
             scenario.send("HIGH", "urgent")
 
-    scenario.world.clock.advance = pause
+    scenario.world.clock.advance = scenario.world.sleep = pause
     scenario.environments = [scenario._new_environment()]
     for number in range(4):
         scenario.send("MAIN", f"m{number}", group=f"g{number}")
