@@ -74,7 +74,6 @@ def run_shown(
     make: Callable[[Callable[[RunProgress], None]], DeadLetterRun],
     *,
     limit: int,
-    entry: dict[str, object],
 ) -> RunProgress:
     """
     Run with a progress bar, or lines in a log.
@@ -83,7 +82,6 @@ def run_shown(
         title: in front of the bar.
         make: makes the run, with the function that shows its progress.
         limit: of the run; 0 for no limit.
-        entry: of the audit trail; gets the number of messages that are done, even after Ctrl-C.
     """
     with progress_bar() as bar:
         task = bar.add_task(title, total=None)
@@ -103,8 +101,6 @@ def run_shown(
         except KeyboardInterrupt:
             say(f"interrupted after {run.progress.done}; repeat the command to continue")
             raise
-        finally:
-            entry |= {"done": run.progress.done, "failed": len(run.progress.failed)}
 
 
 # Below this the verb would call AWS without a pause, and be throttled.

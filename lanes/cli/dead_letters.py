@@ -30,7 +30,6 @@ from lanes.cli.arguments import (
 from lanes.cli.busy import busy, run_shown
 from lanes.cli.printing import confirm, console, layout, say, show_one, show_rows, without_code
 from lanes.cli.target import ExitCode, Output, target_of
-from lanes.operate.audit import audited
 from lanes.operate.dead_letters import DeadLetterFilter, brief_rows, details_of, list_dead_letters, row_of
 from lanes.operate.redrive import DeadLetterRun, Task
 from lanes.operate.runs import find_run
@@ -265,9 +264,7 @@ def _work(context: typer.Context, verb: str, lane: str, wanted: DeadLetterFilter
 
 
 def _run(operations: Operations, verb: str, lane: str, wanted: DeadLetterFilter, how: _How) -> RunProgress:
-    """Process, with an entry in the audit trail."""
-    asked = {"filter": wanted.describe(), "limit": how.limit, "rate": how.rate}
-    what = Task(
+    task = Task(
         lane=lane,
         wanted=wanted,
         copies=verb == "redrive",
@@ -275,13 +272,12 @@ def _run(operations: Operations, verb: str, lane: str, wanted: DeadLetterFilter,
         rate=how.rate or None,
         hide=how.hide,
     )
-    with audited(operations.audit, f"dead-letters {verb}", lane, details=asked) as entry:
-        return run_shown(
-            f"{verb} {lane}",
-            lambda report: DeadLetterRun(what, queues=operations.dead_letters, report=report),
-            limit=how.limit,
-            entry=entry,
-        )
+    queues, audit = operations.dead_letters, operations.audit
+    return run_shown(
+        f"{verb} {lane}",
+        lambda report: DeadLetterRun(task, queues=queues, audit=audit, report=report),
+        limit=how.limit,
+    )
 
 
 def _check_run(operations: Operations, name: str | None) -> None:

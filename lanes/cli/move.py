@@ -31,11 +31,8 @@ from lanes.cli.outbox import show_preview
 from lanes.cli.printing import confirm, moment, say, show_one, show_rows
 from lanes.cli.relay import Database, OutboxTarget, Table
 from lanes.cli.target import Output, UsageError, target_of
-from lanes.config.table import nearest
-from lanes.errors import ConfigurationError
 from lanes.message_filter import MessageFilter  # noqa: TC001 - Typer reads the annotations
-from lanes.operate.audit import audited
-from lanes.operate.move import Change, Move
+from lanes.operate.move import Change, Move, override_named, withdraw_override
 from lanes.operate.pause import DISABLED, ENABLED, PAUSE, RESUME, others_stay, switch, the_mapping
 from lanes.overrides import Action, Override
 
@@ -224,19 +221,10 @@ def withdraw(
 ) -> None:
     """Withdraw an override, so that it changes no further messages. Changes already made stay."""
     operations = operations_of(context)
-    active = operations.overrides.active()
-    found = [override for override in active.overrides if override.id == id]
-    # An override of a later release can be withdrawn too: it may be the reason for the call.
-    if not found and id not in active.unread:
-        known = nearest(id, [override.id for override in active.overrides])
-        raise ConfigurationError(
-            [f"no override {id!r} is active{known}; list them with `lanes overrides list`"],
-            source="overrides",
-        )
-    details = {"override": id, "filter": found[0].wanted.to_dict() if found else None}
-    if not dry_run:
-        with audited(operations.audit, "overrides withdraw", id, details=details):
-            operations.overrides.withdraw(id)
+    if dry_run:
+        override_named(operations.overrides, id)
+    else:
+        withdraw_override(operations, id)
     show_one(target_of(context), {"override": id, "withdrawn": not dry_run})
 
 
@@ -311,13 +299,13 @@ def _switch(context: typer.Context, name: str, *, enabled: bool, dry_run: bool) 
     elif dry_run:
         say(f"would {verb} {lane}: it is {before.state} and would become {wanted}")
     else:
-        with audited(operations.audit, verb, lane, details={"mapping": before.uuid, "before": before.state}):
-            after = switch(
-                operations.mappings,
-                lane,
-                enabled=enabled,
-                report=lambda state: say(f"{lane} is {state}"),
-            )
+        after = switch(
+            operations.mappings,
+            lane,
+            enabled=enabled,
+            audit=operations.audit,
+            report=lambda state: say(f"{lane} is {state}"),
+        )
         show_one(target, {"lane": lane, "mapping": after.state, "before": before.state})
         return
     show_one(target, {"lane": lane, "mapping": before.state, "before": before.state})

@@ -14,7 +14,8 @@ from collections import Counter
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
-from lanes.errors import AwsError, LanesError
+from lanes.config.table import nearest
+from lanes.errors import AwsError, ConfigurationError, LanesError
 from lanes.events import Event
 from lanes.operate.audit import audited
 from lanes.operate.log import read_event
@@ -108,6 +109,38 @@ def override_for(change: Change, *, who: str, now: float) -> Override:
         why=change.why,
         priority=change.priority,
     )
+
+
+def override_named(overrides: Overrides, override_id: str) -> Override | None:
+    """
+    Return an active override; None for one of a later release, which can be withdrawn all the same.
+
+    Raises:
+        ConfigurationError: no override with this id is active.
+    """
+    active = overrides.active()
+    for override in active.overrides:
+        if override.id == override_id:
+            return override
+    if override_id in active.unread:
+        return None
+    known = nearest(override_id, [override.id for override in active.overrides])
+    problem = f"no override {override_id!r} is active{known}; it may have been withdrawn already"
+    raise ConfigurationError([problem], source="overrides")
+
+
+def withdraw_override(queues: Queues, override_id: str) -> None:
+    """
+    Withdraw an override, and write it to the audit trail.
+
+    Raises:
+        ConfigurationError: no override with this id is active.
+        AwsError: a call failed.
+    """
+    found = override_named(queues.overrides, override_id)
+    details = {"override": override_id, "filter": found.wanted.to_dict() if found else None}
+    with audited(queues.audit, "overrides withdraw", override_id, details=details):
+        queues.overrides.withdraw(override_id)
 
 
 def count_met(

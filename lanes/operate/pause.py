@@ -15,10 +15,12 @@ import time
 from typing import TYPE_CHECKING, Protocol
 
 from lanes.errors import ConfigurationError, LanesError
+from lanes.operate.audit import audited
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from lanes.operate.audit import AuditTrail
     from lanes.overrides import Pauses
 
 
@@ -191,6 +193,7 @@ def switch(
     lane: str,
     *,
     enabled: bool,
+    audit: AuditTrail,
     report: Callable[[str], None],
     clock: Callable[[], float] = time.monotonic,
     pause: Callable[[float], None] = time.sleep,
@@ -204,6 +207,7 @@ def switch(
         mappings: the mappings.
         lane: name of the lane.
         enabled: the wanted state.
+        audit: gets an entry.
         report: receives each new state.
         clock: monotonic seconds.
         pause: waits for a number of seconds.
@@ -231,12 +235,15 @@ def switch(
             mapping = the_mapping(mappings, lane)
         return mapping
 
-    # AWS: a mapping that is changing refuses another change (API_UpdateEventSourceMapping, ResourceInUseException).
-    mapping = settled(the_mapping(mappings, lane))
-    if mapping.state != wanted:
-        mapping = settled(mappings.enable(lane, mapping, enabled=enabled))
-    if mapping.state != wanted:
-        raise LanesError(
-            f"the mapping of {lane} became {mapping.state}: another caller has changed it; see `lanes check`"
-        )
+    before = the_mapping(mappings, lane)
+    details = {"mapping": before.uuid, "before": before.state}
+    with audited(audit, RESUME if enabled else PAUSE, lane, details=details):
+        # AWS: a mapping that is changing refuses another change (API_UpdateEventSourceMapping, ResourceInUseException).
+        mapping = settled(before)
+        if mapping.state != wanted:
+            mapping = settled(mappings.enable(lane, mapping, enabled=enabled))
+        if mapping.state != wanted:
+            raise LanesError(
+                f"the mapping of {lane} became {mapping.state}: another caller has changed it; see `lanes check`"
+            )
     return mapping

@@ -15,12 +15,14 @@ from collections import defaultdict
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from lanes.operate.audit import audited
 from lanes.operate.dead_letters import LARGEST_RECEIVE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from lanes.depth import LaneDepth
+    from lanes.operate.audit import AuditTrail
     from lanes.operate.dead_letters import DeadLetteredMessage, DeadLetterFilter, DeadLetterQueues
 
 
@@ -64,6 +66,11 @@ class Task:
     limit: int | None = None
     rate: float | None = None
     hide: timedelta = HIDE
+
+    @property
+    def verb(self) -> str:
+        """The verb of the command."""
+        return "redrive" if self.copies else "delete"
 
     def size_after(self, done: int) -> int:
         """Return how many to receive: at most the number that can be settled in half of their visibility timeout."""
@@ -152,6 +159,7 @@ class DeadLetterRun:
     Args:
         task: what to do.
         queues: the dead-letter queues.
+        audit: gets an entry with the request, and later the numbers of messages that are done and that failed.
         report: receives the progress after each step.
         clock: monotonic seconds.
         pause: waits for a number of seconds.
@@ -162,6 +170,7 @@ class DeadLetterRun:
         task: Task,
         *,
         queues: DeadLetterQueues,
+        audit: AuditTrail,
         report: Callable[[RunProgress], None] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], None] = time.sleep,
@@ -169,6 +178,7 @@ class DeadLetterRun:
         self.progress = RunProgress()
         self._task = task
         self._queues = queues
+        self._audit = audit
         self._report = report
         self._clock = clock
         self._pace = Pace(task.rate, clock, pause)
@@ -182,6 +192,17 @@ class DeadLetterRun:
         Raises:
             AwsError: a call failed. `progress` has the result so far; another run continues from there.
         """
+        task = self._task
+        asked = {"filter": task.wanted.describe(), "limit": task.limit or 0, "rate": task.rate or 0.0}
+        with audited(self._audit, f"dead-letters {task.verb}", task.lane, details=asked) as entry:
+            try:
+                self._run()
+            finally:
+                # Also after a stop or an error: the audit trail counts the dead letters that are done.
+                entry |= {"done": self.progress.done, "failed": len(self.progress.failed)}
+        return self.progress
+
+    def _run(self) -> None:
         self.progress.expected = self._depth().messages
         self._report(self.progress)
         try:
@@ -189,7 +210,6 @@ class DeadLetterRun:
         finally:
             self._queues.give_back(self._hidden)
         self.progress.left = self._depth().messages
-        return self.progress
 
     def _work(self) -> None:
         quiet = 0

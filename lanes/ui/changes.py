@@ -10,10 +10,8 @@ import dataclasses
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Protocol
 
-from lanes.errors import ConfigurationError
-from lanes.operate.audit import audited
 from lanes.operate.dead_letters import list_dead_letters, row_of
-from lanes.operate.move import Move
+from lanes.operate.move import Move, override_named, withdraw_override
 from lanes.operate.pause import DISABLED, ENABLED, others_stay, switch, the_mapping
 from lanes.operate.redrive import DeadLetterRun, Task
 from lanes.outbox.operations import retried_by
@@ -23,12 +21,10 @@ from lanes.ui.fields import entry_row
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lanes.operate.dead_letters import DeadLetterFilter
     from lanes.operate.move import Change as Request
     from lanes.operate.move import Found
     from lanes.operate.redrive import RunProgress
     from lanes.outbox.filter import EntryFilter
-    from lanes.overrides import Override
     from lanes.ui.session import Session
 
 
@@ -135,15 +131,14 @@ class Switch:
         """Switch the mapping and wait until it has switched."""
         operations = self.session.operations
         before = the_mapping(operations.mappings, self.lane)
-        details = {"mapping": before.uuid, "before": before.state}
-        with audited(operations.audit, self.verb, self.lane, details=details):
-            after = switch(
-                operations.mappings,
-                self.lane,
-                enabled=self.enabled,
-                report=lambda state: progress.say(f"{self.lane} is {state}"),
-                pause=progress.pause,
-            )
+        after = switch(
+            operations.mappings,
+            self.lane,
+            enabled=self.enabled,
+            audit=operations.audit,
+            report=lambda state: progress.say(f"{self.lane} is {state}"),
+            pause=progress.pause,
+        )
         return {"lane": self.lane, "mapping": after.state, "before": before.state}
 
 
@@ -164,57 +159,41 @@ class DeadLetterWork:
     """Redrive or delete dead letters of one lane."""
 
     session: Session
-    lane: str
-    wanted: DeadLetterFilter
-    redrives: bool
-
-    @property
-    def verb(self) -> str:
-        """The verb of the command."""
-        return "redrive" if self.redrives else "delete"
+    task: Task
 
     def preview(self) -> Preview:
         """Count the dead letters; they are received and returned."""
+        task = self.task
         found = list_dead_letters(
-            self.session.operations.dead_letters, self.lane, self.wanted, limit=PREVIEWED
+            self.session.operations.dead_letters, task.lane, task.wanted, limit=PREVIEWED
         )
-        count = len(found.letters)
+        count, verb = len(found.letters), task.verb.capitalize()
         kinds = Counter(f"{letter.kind or 'no event'} · {letter.reason}" for letter in found.letters)
         behind = (
             f"About {found.beyond} more are not counted: they are behind the first ten of their group or hidden by "
             f"another reader. Those that match are included."
         )
         return Preview(
-            title=f"{self.verb.capitalize()} {count} dead letter{'' if count == 1 else 's'} of {self.lane}",
-            verb=self.verb.capitalize(),
-            points=(*(COPIED if self.redrives else DELETED), *((behind,) if found.beyond else ())),
+            title=f"{verb} {count} dead letter{'' if count == 1 else 's'} of {task.lane}",
+            verb=verb,
+            points=(*(COPIED if task.copies else DELETED), *((behind,) if found.beyond else ())),
             counts={"kind and reason": dict(kinds.most_common())},
             sample=[row_of(letter) for letter in found.letters[:SAMPLE]],
             is_empty=not found.letters,
-            is_final=not self.redrives,
+            is_final=not task.copies,
         )
 
     def make(self, progress: Progress) -> dict[str, Any]:
         """Process the dead letters."""
         operations = self.session.operations
-        asked = {"filter": self.wanted.describe()}
-        with audited(operations.audit, f"dead-letters {self.verb}", self.lane, details=asked) as entry:
-
-            def report(run: RunProgress) -> None:
-                progress.report(run.done, run.expected)
-
-            run = DeadLetterRun(
-                Task(lane=self.lane, wanted=self.wanted, copies=self.redrives),
-                queues=operations.dead_letters,
-                report=report,
-                pause=progress.pause,
-            )
-            try:
-                run.run()
-            finally:
-                # Also after a stop or an error: the audit trail counts the dead letters that are done.
-                entry |= {"done": run.progress.done, "failed": len(run.progress.failed)}
-        return _outcome(run.progress, "redriven" if self.redrives else "deleted")
+        run = DeadLetterRun(
+            self.task,
+            queues=operations.dead_letters,
+            audit=operations.audit,
+            report=lambda run: progress.report(run.done, run.expected),
+            pause=progress.pause,
+        )
+        return _outcome(run.run(), "redriven" if self.task.copies else "deleted")
 
 
 def _outcome(progress: RunProgress, done: str) -> dict[str, Any]:
@@ -320,38 +299,29 @@ class Withdrawal:
 
     def preview(self) -> Preview:
         """Show the override."""
-        found = self._override()
+        found = override_named(self.session.operations.overrides, self.override_id)
+        known = (
+            {}
+            if found is None
+            else {
+                "action": found.action.value,
+                "filter": found.wanted.describe(),
+                "who": found.who,
+                "why": found.why or None,
+            }
+        )
         return Preview(
             title=f"Withdraw override {self.override_id}",
             verb="Withdraw",
             points=("It changes no further messages. Changes already made stay.",),
-            counts={
-                "now": {
-                    "action": found.action.value,
-                    "filter": found.wanted.describe(),
-                    "who": found.who,
-                    "why": found.why or None,
-                }
-            },
+            counts={"now": known},
         )
 
     def make(self, progress: Progress) -> dict[str, Any]:
         """Remove the override."""
-        operations = self.session.operations
         progress.say("writing")
-        details = {"override": self.override_id, "filter": self._override().wanted.to_dict()}
-        with audited(operations.audit, "overrides withdraw", self.override_id, details=details):
-            operations.overrides.withdraw(self.override_id)
+        withdraw_override(self.session.operations, self.override_id)
         return {"withdrawn": self.override_id}
-
-    def _override(self) -> Override:
-        for override in self.session.operations.overrides.active().overrides:
-            if override.id == self.override_id:
-                return override
-        raise ConfigurationError(
-            [f"no override {self.override_id!r} is active; it may have been withdrawn already"],
-            source="overrides",
-        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from lanes.errors import ConfigurationError, LanesError
 from lanes.message_filter import MessageFilter
 from lanes.operate.move import Change as Request
+from lanes.operate.redrive import Task
 from lanes.outbox.operations import RETRIED
 from lanes.overrides import Action
 from lanes.ui.changes import Change, DeadLetterWork, Moving, Preview, Retry, Stopped, Switch, Withdrawal
@@ -319,9 +320,8 @@ class ChangeRoutes:
             raise ConfigurationError(
                 ["no dead letters are selected; select some, or set a filter"], source="delete"
             )
-        return DeadLetterWork(
-            session=self._session, lane=self._lane(fields), wanted=wanted, redrives=redrives
-        )
+        task = Task(lane=self._lane(fields), wanted=wanted, copies=redrives)
+        return DeadLetterWork(session=self._session, task=task)
 
     def _withdrawal(self, fields: Fields) -> Change:
         return Withdrawal(session=self._session, override_id=fields.required("override"))

@@ -95,7 +95,12 @@ def test_only_the_consumers_mapping_is_switched(operations, made, enabled):
     before = states()
 
     switch(
-        operations.mappings, "HIGH", enabled=enabled, report=lambda _state: None, pause=lambda _seconds: None
+        operations.mappings,
+        "HIGH",
+        enabled=enabled,
+        audit=operations.audit,
+        report=lambda _state: None,
+        pause=lambda _seconds: None,
     )
 
     assert states() == before | {made.own["HIGH"]: "Enabled" if enabled else "Disabled"}

@@ -24,7 +24,7 @@ from lanes.operate.dead_letters import DeadLetterFilter, list_dead_letters
 from lanes.operate.figures import LaneFigures
 from lanes.operate.redrive import DeadLetterRun, Task
 from local import corrections
-from tests.support.operating import STACK, drain, make_deployment, put_dead_letters
+from tests.support.operating import STACK, Trail, drain, make_deployment, put_dead_letters
 
 ALL = DeadLetterFilter()
 NOW = datetime(2027, 1, 15, 8, 0, 30, tzinfo=UTC)
@@ -49,6 +49,7 @@ def redrive(operations, lane="MAIN", **how):
     return DeadLetterRun(
         Task(lane=lane, wanted=ALL, copies=True, hide=timedelta(seconds=10)),
         queues=operations.dead_letters,
+        audit=Trail(),
         **how,
     ).run()
 

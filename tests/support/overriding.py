@@ -12,6 +12,7 @@ from lanes.operate.dead_letters import DeadLetterFilter
 from lanes.operate.redrive import DeadLetterRun, Task
 from lanes.overrides import KNOWN_AFTER, Action, Override
 from tests.support.dead_letters import MemoryDeadLetters
+from tests.support.operating import Trail
 from tests.support.scenario import Scenario, Sent
 
 
@@ -56,6 +57,7 @@ class Overridden(Scenario):
         run = DeadLetterRun(
             Task(lane=lane, wanted=DeadLetterFilter(**wanted), copies=copies, limit=limit),
             queues=letters,
+            audit=Trail(),
             clock=self.world.clock,
             pause=self.world.clock.advance,
         )

@@ -37,18 +37,28 @@ class SlowMappings:
         return dataclasses.replace(ENABLED, state=state)
 
 
-def switched(mappings, *, enabled):
+def switched(mappings, *, enabled, trail=None):
     clock, told = FakeClock(), []
-    after = switch(mappings, "HIGH", enabled=enabled, report=told.append, clock=clock, pause=clock.advance)
+    after = switch(
+        mappings,
+        "HIGH",
+        enabled=enabled,
+        audit=trail or Trail(),
+        report=told.append,
+        clock=clock,
+        pause=clock.advance,
+    )
     return after.state, told
 
 
 def test_pausing_waits_until_it_holds():
     """Each state is told once."""
-    mappings = SlowMappings("Disabling", "Disabling", "Disabled")
+    mappings, trail = SlowMappings("Disabling", "Disabling", "Disabled"), Trail()
 
-    assert switched(mappings, enabled=False) == ("Disabled", ["Disabling"])
+    assert switched(mappings, enabled=False, trail=trail) == ("Disabled", ["Disabling"])
     assert mappings.asked == [False]
+    noted = {"mapping": "u", "before": "Enabled"}
+    assert trail.written == [("pause", "HIGH", "started", noted), ("pause", "HIGH", "done", noted)]
 
 
 def test_a_change_of_somebody_else_is_waited_for():

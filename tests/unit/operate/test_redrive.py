@@ -11,6 +11,7 @@ from lanes.operate.dead_letters import DeadLetterFilter
 from lanes.operate.redrive import DeadLetterRun, Task, waves
 from lanes.testing.clock import FakeClock
 from tests.support.dead_letters import Killed, MemoryDeadLetters, depth_of, taken_from
+from tests.support.operating import Trail
 
 ALL = DeadLetterFilter()
 
@@ -21,11 +22,12 @@ def queues():
     return MemoryDeadLetters(FakeClock())
 
 
-def run(queues, wanted=ALL, *, copies=True, report=lambda _: None, **task):
+def run(queues, wanted=ALL, *, copies=True, report=lambda _: None, audit=None, **task):
     """Work through the dead letters once."""
     return DeadLetterRun(
         Task(lane="MAIN", wanted=wanted, copies=copies, **task),
         queues=queues,
+        audit=audit or Trail(),
         report=report,
         clock=queues.clock,
         pause=queues.clock.advance,
@@ -59,6 +61,28 @@ def test_every_dead_letter_goes_back_to_its_lane_in_the_order_of_its_group(queue
 
     assert by_group(queues.in_lane()) == {f"g{rest}": list(range(rest, 60, 3)) for rest in range(3)}
     assert (progress.expected, progress.done, progress.left, progress.failed) == (60, 60, 0, {})
+
+
+@pytest.mark.parametrize("copies", [True, False])
+def test_a_run_is_audited_with_what_was_asked_and_how_far_it_came(queues, copies):
+    """Also one that is interrupted."""
+    trail = Trail()
+    for number in range(30):
+        queues.put(number, group=f"g{number}")
+    asked = {"filter": ALL.describe(), "limit": 12, "rate": 5.0}
+
+    def stop(progress):
+        if progress.done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(queues, copies=copies, audit=trail, limit=12, rate=5.0, report=stop)
+
+    action = ("dead-letters redrive" if copies else "dead-letters delete", "MAIN")
+    assert trail.written == [
+        (*action, "started", asked),
+        (*action, "interrupted", asked | {"done": 10, "failed": 0}),
+    ]
 
 
 def test_a_call_carries_one_copy_of_each_of_ten_groups(queues):
