@@ -31,9 +31,8 @@ from benchmarks.figures import Row, least, most, show
 from lanes.config import LanesConfig
 from lanes.message import Message
 from lanes.outbox import SqlOutbox
-from lanes.outbox.dynamodb.item import item_bytes, item_of
 from lanes.outbox.dynamodb.store import DynamoDBOutboxStore
-from lanes.outbox.dynamodb.table import create_table
+from lanes.outbox.dynamodb.table import create_table, item_bytes, item_of
 from lanes.outbox.relay import Relay
 from lanes.outbox.rules import lane_shares, refused
 from lanes.outbox.sql.bridges import Bridge

@@ -23,7 +23,7 @@ from lanes.config.table import nearest, parse_duration
 from lanes.message_filter import MessageFilter
 from lanes.operate.descriptions import error_code
 from lanes.outbox.entry import Entry, EntryState
-from lanes.outbox.filter import EntryFilter
+from lanes.outbox.operations import EntryFilter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -25,12 +25,10 @@ from lanes.cli.relay import Database, OutboxTarget, Table, outbox_of, relay, set
 from lanes.cli.target import ExitCode, target_of
 from lanes.message_filter import MessageFilter  # noqa: TC001 - Typer reads the annotations
 from lanes.outbox.entry import FINISHED, EntryState
-from lanes.outbox.filter import EVERY_STATE
-from lanes.outbox.operations import retried_by
+from lanes.outbox.operations import EVERY_STATE, retried_by
 
 if TYPE_CHECKING:
-    from lanes.outbox.filter import EntryFilter
-    from lanes.outbox.operations import Preview
+    from lanes.outbox.operations import EntryFilter, Preview
 
 
 # Counting reads index pages; beyond this the result says that it is not complete.

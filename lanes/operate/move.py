@@ -21,8 +21,7 @@ from lanes.operate.audit import audited
 from lanes.operate.log import read_event
 from lanes.operate.runs import check_waiting
 from lanes.outbox.entry import WAITING
-from lanes.outbox.filter import EVERY_STATE, EntryFilter
-from lanes.outbox.operations import cancelled_by
+from lanes.outbox.operations import EVERY_STATE, EntryFilter, cancelled_by
 from lanes.overrides import KNOWN_AFTER, OVERRIDES_AGE, Action, Override
 
 if TYPE_CHECKING:

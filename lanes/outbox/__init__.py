@@ -4,8 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from lanes.outbox.entry import Entry, EntryState
-from lanes.outbox.filter import EntryFilter
-from lanes.outbox.operations import Operator
+from lanes.outbox.operations import EntryFilter, Operator
 from lanes.outbox.relay import Relay
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MICROSECONDS = 1_000_000
-# At most 4 KB in UTF-8, for which a DynamoDB item keeps room (`lanes.outbox.dynamodb.item.RESERVED_BYTES`).
+# At most 4 KB in UTF-8, for which a DynamoDB item keeps room (`lanes.outbox.dynamodb.table.RESERVED_BYTES`).
 LONGEST_ERROR = 1000
 # An INTEGER of PostgreSQL has 32 bits.
 LARGEST_PRIORITY = 2**31 - 1

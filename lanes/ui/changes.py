@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lanes.operate.move import Change as Request
     from lanes.operate.move import Found
     from lanes.operate.redrive import RunProgress
-    from lanes.outbox.filter import EntryFilter
+    from lanes.outbox.operations import EntryFilter
     from lanes.ui.session import Session
 
 

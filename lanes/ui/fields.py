@@ -11,7 +11,7 @@ from lanes.config.table import parse_duration
 from lanes.errors import ConfigurationError
 from lanes.operate.dead_letters import DeadLetterFilter
 from lanes.outbox.entry import EntryState
-from lanes.outbox.filter import EntryFilter
+from lanes.outbox.operations import EntryFilter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

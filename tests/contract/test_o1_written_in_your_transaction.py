@@ -22,8 +22,7 @@ from lanes.errors import (
     TransactionTooLargeError,
 )
 from lanes.outbox import DynamoOutbox, SqlOutbox
-from lanes.outbox.dynamodb.item import LARGEST_ITEM_BYTES, RESERVED_BYTES, item_bytes
-from lanes.outbox.dynamodb.table import create_table
+from lanes.outbox.dynamodb.table import LARGEST_ITEM_BYTES, RESERVED_BYTES, create_table, item_bytes
 from lanes.outbox.entry import EntryState
 from lanes.outbox.sql.schema import row_of
 from lanes.testing.clock import START

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from lanes.outbox.dynamodb.item import item_of
+from lanes.outbox.dynamodb.table import item_of
 from lanes.outbox.entry import EntryState
 from lanes.outbox.rules import Mark
 from tests.support.outbox import LOCK, Bench, Run, abandoned, failed

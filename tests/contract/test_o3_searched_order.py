@@ -16,8 +16,7 @@ import pytest
 from lanes.config import LanesConfig
 from lanes.message import Message
 from lanes.outbox.entry import FINISHED, EntryState
-from lanes.outbox.filter import EntryFilter
-from lanes.outbox.operations import Operator
+from lanes.outbox.operations import EntryFilter, Operator
 from lanes.outbox.relay import Relay
 from lanes.testing.clock import FakeClock
 from tests.support.outbox import SqlSubject, new_outbox, publisher

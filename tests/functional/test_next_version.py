@@ -25,8 +25,8 @@ from lanes.message_filter import MessageFilter
 from lanes.operate.audit import AuditEntry
 from lanes.operate.descriptions import describe
 from lanes.operate.log import EventFilter, LogLine, read_event
-from lanes.outbox.dynamodb.item import entry_of as outbox_entry_of
-from lanes.outbox.dynamodb.item import item_of as outbox_item_of
+from lanes.outbox.dynamodb.table import entry_of as outbox_entry_of
+from lanes.outbox.dynamodb.table import item_of as outbox_item_of
 from lanes.outbox.entry import Entry as OutboxEntry
 from lanes.overrides import Action, Cancelled, GroupRedirect, Override
 from tests.support.operating import TABLE, create_table

@@ -110,7 +110,9 @@ def test_without_time_one_batch_is_published_and_the_rest_waits(place):
     """The next event goes on; nothing is cut off in the middle."""
     place.subject.write(*(place.outbox.prepare("k", number) for number in range(140)))
 
-    RelayFunction(lambda: relay_from_env(place.environ)).handle({"Records": []}, context(seconds=15))
+    now = time.time()
+    runtime = relay_from_env(place.environ, clock=lambda: now)
+    RelayFunction(lambda: runtime, clock=lambda: now).handle({"Records": []}, context(seconds=15))
     assert place.count("MEDIUM") == 100
 
 

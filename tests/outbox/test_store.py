@@ -13,8 +13,17 @@ from sqlalchemy.exc import IntegrityError
 
 from lanes.config import LanesConfig
 from lanes.outbox import EntryFilter, Operator
-from lanes.outbox.dynamodb.item import DUE, PARTS, READY, claim_order, item_of, part_of, part_of_key, parts_of
-from lanes.outbox.dynamodb.table import create_table
+from lanes.outbox.dynamodb.table import (
+    DUE,
+    PARTS,
+    READY,
+    claim_order,
+    create_table,
+    item_of,
+    part_of,
+    part_of_key,
+    parts_of,
+)
 from lanes.outbox.entry import EntryState
 from lanes.outbox.rules import Mark
 from lanes.outbox.sql.operations import PAGE

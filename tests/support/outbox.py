@@ -11,10 +11,9 @@ from moto import mock_aws
 from sqlalchemy.dialects import sqlite
 
 from lanes.config import LanesConfig
-from lanes.outbox.dynamodb.item import put_action
 from lanes.outbox.dynamodb.operations import DynamoDBOutboxOperations
 from lanes.outbox.dynamodb.store import DynamoDBOutboxStore
-from lanes.outbox.dynamodb.table import create_table
+from lanes.outbox.dynamodb.table import create_table, put_action
 from lanes.outbox.dynamodb.transaction import OutboxTransaction
 from lanes.outbox.entry import EntryState, Positions
 from lanes.outbox.relay import ONE_TRY, Relay

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from lanes.aws.errors import aws_errors
 from lanes.aws.items import MAX_READ, number_in, pages_of, read_items, text_in
 from lanes.aws.ledger import effect_key
-from lanes.outbox.dynamodb.changes import Change, cancelled
-from lanes.outbox.dynamodb.item import (
+from lanes.outbox.dynamodb.calls import Change, cancelled
+from lanes.outbox.dynamodb.table import (
     AUDIT,
     DEAD,
     DUE,

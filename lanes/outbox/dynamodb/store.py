@@ -10,16 +10,17 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lanes.aws.items import pages_of
 from lanes.errors import AwsError, UnwrittenMarksError
 from lanes.fault_codes import Cause, cause_of
-from lanes.outbox.dynamodb.calls import CONCURRENCY, TableCalls
-from lanes.outbox.dynamodb.changes import (
+from lanes.outbox.dynamodb.calls import (
+    CONCURRENCY,
     Change,
+    TableCalls,
     candidate_of,
     id_of,
     outcome_of,
@@ -27,7 +28,7 @@ from lanes.outbox.dynamodb.changes import (
     ripe,
     runs_of,
 )
-from lanes.outbox.dynamodb.item import (
+from lanes.outbox.dynamodb.table import (
     CHAINS_INDEX,
     DEAD,
     DUE,
@@ -71,42 +72,6 @@ PASSED_AT_ONCE = 1000
 IN_CLAIM_ORDER = "ready = :part AND claim_order BETWEEN :first AND :last"
 
 
-class _Partitions:
-    """
-    The partitions that a claim works on: one that accepts no more calls at this time is left for a later claim.
-
-    AWS: a key takes 1,000 write units a second (DynamoDB, "Best practices for partition keys"), whatever the table
-    takes. A group is one key, and others must not wait for it.
-    """
-
-    def __init__(self) -> None:
-        self._throttled: AwsError | None = None
-
-    def call(self, call: Callable[[], T], otherwise: R) -> T | R:
-        """Return the result of a call for one partition, or something else if it is throttled."""
-        try:
-            return call()
-        except AwsError as error:
-            if cause_of(error.code) is not Cause.THROTTLED:
-                raise
-            self._throttled = error
-            return otherwise
-
-    def raise_throttled(self) -> None:
-        """Raise the last error, if there was one."""
-        if self._throttled is not None:
-            raise self._throttled
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Lock:
-    """The lock of a claim: its owner, the time it is taken, and its end."""
-
-    owner: str
-    now: float
-    until: float
-
-
 class DynamoDBOutboxStore:
     """
     The store of one table.
@@ -129,21 +94,21 @@ class DynamoDBOutboxStore:
         self, shares: Sequence[LaneShare], *, owner: str, now: float, locked_until: float, limit: int
     ) -> Claim:
         """Lock the next entries, each with a conditional update."""
-        partitions = _Partitions()
-        ripened, taken_over, looked = self._ripen(partitions, now, limit, locked_until)
-        claimed, blocked, by_id = self._choose(partitions, shares, limit)
-        lock = _Lock(owner=owner, now=now, until=locked_until)
-        locked = self.calls.in_parallel(
-            lambda run: self._lock(partitions, run, by_id, lock), runs_of(claimed)
-        )
+        throttled: list[AwsError] = []
+        ripened, taken_over, looked = self._ripen(throttled, now, limit, locked_until)
+        claimed, blocked, by_id = self._choose(throttled, shares, limit)
+        lock = {"locked_by": owner, "locked_until": locked_until, "changed_at": now}
+        locked = self.calls.in_parallel(lambda run: self._lock(throttled, run, by_id, lock), runs_of(claimed))
         entries = {entry.id: entry for run in locked for entry in run}
         ordered = tuple(entries[one.id] for one in claimed if one.id in entries)
         waiting = [[by_id[one.id] for one in run] for run in runs_of(blocked)]
-        parked = sum(partitions.call(partial(self._park, run, until=locked_until), 0) for run in waiting)
+        parked = sum(
+            _unless_throttled(throttled, partial(self._park, run, until=locked_until), 0) for run in waiting
+        )
         # An earlier entry may have been finished while this one was parked: the later of the two writers sees both.
         self.wake(one.chain for one in blocked)
-        if not ordered:
-            partitions.raise_throttled()
+        if throttled and not ordered:
+            raise throttled[-1]
         return Claim(
             entries=ordered,
             ripened=ripened,
@@ -152,7 +117,7 @@ class DynamoDBOutboxStore:
             missed=len(by_id) - len(ordered) - parked,
         )
 
-    def _ripen(self, partitions: _Partitions, now: float, limit: int, until: float) -> tuple[int, int, int]:
+    def _ripen(self, throttled: list[AwsError], now: float, limit: int, until: float) -> tuple[int, int, int]:
         """Make due entries candidates; return their number, that of ended locks, and that of groups looked at."""
         due = self.calls.first(
             parts_of(DUE),
@@ -178,7 +143,9 @@ class DynamoDBOutboxStore:
                 same["lane"] = item["lane"]["S"]
             return self.calls.update(item, Change(setting, same=same)) is not None
 
-        done = self.calls.in_parallel(lambda item: partitions.call(lambda: ripen(item), otherwise=False), due)
+        done = self.calls.in_parallel(
+            lambda item: _unless_throttled(throttled, lambda: ripen(item), otherwise=False), due
+        )
         ripened = [item for item, was_done in zip(due, done, strict=True) if was_done]
         looked = sum(timed_chain(item) is not None for item in ripened)
         taken_over = sum(state_of(item) is EntryState.PROCESSING for item in ripened)
@@ -202,7 +169,7 @@ class DynamoDBOutboxStore:
         self.calls.update(item, Change(setting))
 
     def _choose(
-        self, partitions: _Partitions, shares: Sequence[LaneShare], limit: int
+        self, throttled: list[AwsError], shares: Sequence[LaneShare], limit: int
     ) -> tuple[list[Candidate], list[Candidate], dict[str, Any]]:
         """Return the candidates to claim, those that wait for an earlier one, and the items of all by id."""
         claimed: list[Candidate] = []
@@ -216,7 +183,7 @@ class DynamoDBOutboxStore:
                 if id_of(item) not in by_id:
                     new.setdefault(id_of(item), item)
             by_id.update(new)
-            choice = choose(self._in_chains(partitions, [candidate_of(item) for item in new.values()]))
+            choice = choose(self._in_chains(throttled, [candidate_of(item) for item in new.values()]))
             claimed.extend(choice.claimed)
             blocked.extend(choice.blocked)
 
@@ -281,12 +248,12 @@ class DynamoDBOutboxStore:
                 self._passed[part] = max(start, min(ends))
         return found[:room]
 
-    def _in_chains(self, partitions: _Partitions, candidates: Sequence[Candidate]) -> list[Candidate]:
+    def _in_chains(self, throttled: list[AwsError], candidates: Sequence[Candidate]) -> list[Candidate]:
         """Add the entry that is directly before each candidate with a group; leave out those of unreadable groups."""
         wanted = Counter(one.chain for one in candidates if one.chain is not None)
 
         def order_of(one: tuple[str, int]) -> list[Any] | None:
-            return partitions.call(lambda: self._chain(*one), None)
+            return _unless_throttled(throttled, lambda: self._chain(*one), None)
 
         orders = dict(zip(wanted, self.calls.in_parallel(order_of, wanted.items()), strict=True))
         behind = {
@@ -314,7 +281,7 @@ class DynamoDBOutboxStore:
         )
 
     def _lock(
-        self, partitions: _Partitions, run: Sequence[Candidate], items: dict[str, Any], lock: _Lock
+        self, throttled: list[AwsError], run: Sequence[Candidate], items: dict[str, Any], lock: dict[str, Any]
     ) -> list[Entry]:
         """Lock the entries of one chain in order, up to the first that another relay has or that is throttled."""
         locked: list[Entry] = []
@@ -324,15 +291,13 @@ class DynamoDBOutboxStore:
             key = item.get("unique_key", {}).get("S")
             if key is not None:
                 # Before the lock: from then on the message may have been handled before a second writer commits.
-                self.release_key(key, item["sk"]["S"], lock.now)
+                self.release_key(key, item["sk"]["S"], lock["changed_at"])
             change = Change(
                 {
+                    **lock,
                     "state": EntryState.PROCESSING.value,
-                    "locked_by": lock.owner,
-                    "locked_until": lock.until,
-                    "changed_at": lock.now,
                     "timer": part_of_key(DUE, item["pk"]["S"]),
-                    "due_at": sortable(lock.until),
+                    "due_at": sortable(lock["locked_until"]),
                     "ready": None,
                     "next_attempt_at": None,
                     "unique_key": None,
@@ -346,7 +311,7 @@ class DynamoDBOutboxStore:
             return None if written is None else replace(entry_of(written), unique_key=key)
 
         for candidate in run:
-            entry = partitions.call(partial(take, items[candidate.id]), None)
+            entry = _unless_throttled(throttled, partial(take, items[candidate.id]), None)
             if entry is None:
                 break
             locked.append(entry)
@@ -371,11 +336,11 @@ class DynamoDBOutboxStore:
 
     def wake(self, chains: Iterable[str | None]) -> None:
         """Make the first entries of each chain candidates again, if it begins with a parked one."""
-        partitions = _Partitions()
+        throttled: list[AwsError] = []
         for chain in sorted({one for one in chains if one is not None}):
             # The timer of a throttled one wakes it, as if this relay had died here.
-            order = partitions.call(partial(self._chain, chain, WOKEN_AT_ONCE), [])
-            partitions.call(partial(self._make_ready, order), None)
+            order = _unless_throttled(throttled, partial(self._chain, chain, WOKEN_AT_ONCE), [])
+            _unless_throttled(throttled, partial(self._make_ready, order), None)
 
     def _make_ready(self, order: Sequence[Any]) -> None:
         if order and "is_parked" in order[0]:
@@ -438,9 +403,9 @@ class DynamoDBOutboxStore:
         items = [item for part in self.calls.in_parallel(items_of, parts_of(DUE)) for item in part]
         same = {"locked_by": owner, "state": EntryState.PROCESSING.value}
         due = Change({"due_at": sortable(now)}, same=same)
-        partitions = _Partitions()
+        throttled: list[AwsError] = []
         self.calls.in_parallel(
-            lambda item: partitions.call(partial(self.calls.update, item, due), None), items
+            lambda item: _unless_throttled(throttled, partial(self.calls.update, item, due), None), items
         )
 
     def remove_expired(self, *, now: float, limit: int) -> int:
@@ -511,6 +476,22 @@ class DynamoDBOutboxStore:
         )
         is_whole = most is None or all(len(page) < most for page in pages)
         return [item for page in pages for item in page], is_whole
+
+
+def _unless_throttled(throttled: list[AwsError], call: Callable[[], T], otherwise: R) -> T | R:
+    """
+    Return the result of a call for one group; if its partition accepts no more calls, note that and return the other.
+
+    AWS: a key takes 1,000 write units a second (DynamoDB, "Best practices for partition keys"), whatever the table
+    takes. A group is one key, which is left for a later claim, and others must not wait for it.
+    """
+    try:
+        return call()
+    except AwsError as error:
+        if cause_of(error.code) is not Cause.THROTTLED:
+            raise
+        throttled.append(error)
+        return otherwise
 
 
 def _order_of(item: Any) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from lanes.aws.attribute_values import TypeSerializer
 from lanes.aws.errors import aws_errors
 from lanes.errors import AwsError, DuplicateEntryError, TransactionTooLargeError
-from lanes.outbox.dynamodb.item import (
+from lanes.outbox.dynamodb.table import (
     counter_of,
     item_bytes,
     key_of,

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from lanes.errors import ConfigurationError, OutboxStoreError
-from lanes.outbox.sql.transaction import is_autocommit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -207,3 +206,18 @@ def _first_line(error: Exception) -> str:
     is_missing = "no such table" in message or ('relation "' in message and "does not exist" in message)
     remedy = "; `lanes outbox --database ... setup` creates the tables" if is_missing else ""
     return f"the database of the outbox: {message}{remedy}"
+
+
+def is_autocommit(connection: Connection) -> bool:
+    """Whether a connection commits each statement by itself, by SQLAlchemy's options or the driver's own."""
+    if connection.get_execution_options().get("isolation_level") == "AUTOCOMMIT":
+        return True
+    driver: Any = connection.connection.dbapi_connection
+    if connection.dialect.name != "sqlite":
+        return bool(connection.dialect.detect_autocommit_setting(driver))
+    # Many switch sqlite3's own transactions off and begin them in an event of SQLAlchemy, so ask for a transaction.
+    own: Any = connection.connection.driver_connection
+    by_itself = own.isolation_level is None or getattr(own, "autocommit", None) is True
+    if by_itself and not connection.in_transaction():
+        connection.begin()
+    return by_itself and not own.in_transaction

@@ -31,8 +31,16 @@ from lanes.outbox.sql.database import (
     sql_errors,
     sqlstate,
 )
-from lanes.outbox.sql.given import Given
-from lanes.outbox.sql.schema import TABLE, OutboxTables, as_text, entry_of, first_of, is_candidate, place_of
+from lanes.outbox.sql.schema import (
+    TABLE,
+    Given,
+    OutboxTables,
+    as_text,
+    entry_of,
+    first_of,
+    is_candidate,
+    place_of,
+)
 from lanes.outbox.store import Claim, OutboxStatus
 
 if TYPE_CHECKING:

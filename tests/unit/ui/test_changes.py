@@ -11,7 +11,7 @@ from lanes.message_filter import MessageFilter
 from lanes.operate.move import Change as OverrideChange
 from lanes.operate.move import Found
 from lanes.operate.pause import LaneMapping, PulledLanes
-from lanes.outbox.filter import EntryFilter
+from lanes.outbox.operations import EntryFilter
 from lanes.outbox.operations import Preview as EntriesPreview
 from lanes.overrides import Action
 from lanes.testing.calls import Calls
