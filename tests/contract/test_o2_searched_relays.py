@@ -131,7 +131,7 @@ def test_the_search_notices_a_broken_store(postgresql, monkeypatch, break_store)
         search_all()
 
 
-# Of 16 such seeds, 15 notice the first of the broken stores above, and all notice the second.
+# All of 16 such seeds notice each of the broken stores above.
 @pytest.mark.deep
 @pytest.mark.parametrize(("store", "seeds"), [("postgresql", 40), ("sqlite", 40), ("dynamodb", 8)])
 def test_no_seed_breaks_a_promise(store, seeds, request):

@@ -1,8 +1,8 @@
 """
 Relays that are killed, slow and of different clocks, on one outbox, in an order that a seed draws.
 
-Each relay is a greenlet that lets the others run before every statement of PostgreSQL, every call of DynamoDB and every
-message it sends; there it may die. All of it is one thread, so that a seed means the same run each time.
+Each relay lets the others run before every statement of PostgreSQL, every call of DynamoDB and every message it sends;
+there it may die. All of it is one thread in virtual time, so that a seed means the same run each time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 import sqlalchemy as sa
-from greenlet import getcurrent, greenlet
+from greenlet import getcurrent
 
 from lanes.config import LanesConfig
 from lanes.errors import OutboxStoreError
@@ -24,7 +24,8 @@ from lanes.outbox.relay import Relay
 from lanes.outbox.sql.store import SqlOutboxStore
 from lanes.outbox.sql.writing import write
 from lanes.producer.report import INTERRUPTED, PartialSendError, SentMessage, UnsentMessage
-from lanes.testing.clock import FakeClock
+from lanes.testing.calls import ProcessKilled
+from simulator.scheduler import Scheduler, Task
 from tests.support.outbox import new_outbox
 
 LOCK = 20.0
@@ -33,11 +34,9 @@ SKEW = 4.0
 STALE = 1.0
 """Largest age in seconds of an answer from an index of DynamoDB."""
 CONFIG = LanesConfig.from_dict({"outbox": {"batch": 4, "lock": f"{LOCK:.0f}s"}})
-ENOUGH_STEPS = 10_000
-
-
-class RelayDied(BaseException):
-    """The process of a relay was killed here."""
+STEPS = 20.0
+"""Steps of all relays a second."""
+ENOUGH_SECONDS = 500
 
 
 @dataclass
@@ -65,47 +64,44 @@ class Found:
         return [one for one, times in self.sent.items() if len(times) > 1]
 
 
-class Task(greenlet):
-    """The life of a relay; it sleeps until a time."""
-
-    wake_at = 0.0
-
-    def die(self):
-        """End it where it is; one that has not begun has nothing to end."""
-        with contextlib.suppress(RelayDied):
-            self.throw(RelayDied)
-
-
 class World:
     """One run: a database, its relays, and virtual time."""
 
     def __init__(self, subject, seed, *, relays, kills):
         self.chance = random.Random(seed)
         self.subject = subject
-        self.clock = FakeClock()
+        self.scheduler = Scheduler()
+        self.clock = self.scheduler.clock
         self.outbox = new_outbox(CONFIG, self.clock)
         self.kills = kills
         self.entries = {}
         self.found = Found()
-        self._main = getcurrent()
-        self._tasks = [self._task(number) for number in range(relays)]
+        self._relays = relays
+        self._is_over = False
+        for number in range(relays):
+            self._start(number)
 
     def step(self, *, slowly=False):
-        """Let the other relays run; the caller may die here, or find that much time has passed."""
-        if getcurrent() is self._main:
+        """Let the other relays run; the caller may find that much time has passed."""
+        if not isinstance(getcurrent(), Task):
             return
         if slowly and self.kills and self.chance.random() < 0.08:
             # Longer than the lock by any clock.
             self.found.slow += 1
             self.sleep(LOCK + 3 * SKEW)
-        self._main.switch()
+        self.sleep(self.chance.expovariate(STEPS / self._relays))
 
     def sleep(self, seconds):
-        """Let the others alone run for so long."""
-        getcurrent().wake_at = self.clock() + seconds
-        self._main.switch()
+        """Let the others run for so long; the caller may be dead at the end."""
+        self.scheduler.sleep(seconds)
+        is_killed = bool(self.kills) and self.chance.random() < 0.01
+        self.kills -= is_killed
+        self.found.kills += is_killed
+        if is_killed or self._is_over:
+            self.scheduler.die()
 
-    def _task(self, number):
+    def _start(self, number):
+        """Start a relay as soon as the run goes on, and another one in its place when it dies."""
         skew = self.chance.uniform(-SKEW, SKEW)
         store = RecordedStore(self, self.subject.relay_store(self.step))
         relay = Relay(
@@ -119,15 +115,18 @@ class World:
         )
 
         def life():
-            with contextlib.suppress(RelayDied):
+            try:
                 while True:
                     is_idle = True
                     # A row that another one holds is an error here, as an outage is.
                     with contextlib.suppress(OutboxStoreError):
                         is_idle = relay.run_once().is_idle
                     self.sleep(1.0 if is_idle else 0.0)
+            except ProcessKilled:
+                if not self._is_over:
+                    self._start(number)
 
-        return Task(life)
+        self.scheduler.after(0.0, lambda: self.scheduler.spawn(life))
 
     def write(self):
         """Commit some entries of three groups and two lanes, or of no group."""
@@ -151,32 +150,21 @@ class World:
     def run(self, writes=12):
         """Run until everything is published; raises `AssertionError` if that never comes."""
         try:
-            for number in range(ENOUGH_STEPS):
-                if writes and self.chance.random() < 0.05 and self.write():
-                    writes -= 1
-                self._advance()
-                if not writes and not self.kills and number % 100 == 0 and not self._unfinished():
+            for _ in range(ENOUGH_SECONDS):
+                self.scheduler.run(seconds=self.chance.expovariate(1.0))
+                if writes:
+                    writes -= self.write()
+                elif not self.kills and not self._unfinished():
                     return self.found
         finally:
-            # With their transactions.
-            for task in self._tasks:
-                task.die()
+            # The relays die with their transactions.
+            self._is_over = True
+            self.scheduler.run(seconds=ENOUGH_SECONDS)
         raise AssertionError(f"{self._unfinished()} entries are stuck")
 
     def _unfinished(self):
         counts = self.subject.store.status().counts
         return sum(count for state, count in counts.items() if state not in FINISHED)
-
-    def _advance(self):
-        number = self.chance.randrange(len(self._tasks))
-        if self.kills and self.chance.random() < 0.01:
-            self.kills -= 1
-            self.found.kills += 1
-            self._tasks[number].die()
-            self._tasks[number] = self._task(number)
-        elif self._tasks[number].wake_at <= self.clock():
-            self._tasks[number].switch()
-        self.clock.advance(self.chance.expovariate(20.0))
 
 
 class RecordedStore:
