@@ -82,7 +82,14 @@ def most_in(starts, span):
 
 
 @pytest.mark.parametrize("slots", [1, 3, 10])
-@pytest.mark.parametrize("rate", [6, *(pytest.param(one, marks=pytest.mark.deep) for one in (3, 10, 20))])
+@pytest.mark.parametrize(
+    "rate",
+    [
+        6,
+        pytest.param(20, marks=pytest.mark.deep),
+        *(pytest.param(one, marks=pytest.mark.nightly) for one in (3, 10)),
+    ],
+)
 def test_a_rate_does_not_change_the_order_of_lanes(engine, slots, rate):
     """Twenty wait in MAIN, eight come to HIGH twelve seconds later: they have the next times of the rate."""
     lanes = Mails(engine, slots=slots, rates={MAIL: f"{rate}/min"})
@@ -101,7 +108,7 @@ def test_a_rate_does_not_change_the_order_of_lanes(engine, slots, rate):
 
 
 @pytest.mark.parametrize("slots", [1, 3, pytest.param(10, marks=pytest.mark.deep)])
-@pytest.mark.parametrize("rate", [2.0, *(pytest.param(one, marks=pytest.mark.deep) for one in (0.5, 5.0))])
+@pytest.mark.parametrize("rate", [2.0, *(pytest.param(one, marks=pytest.mark.nightly) for one in (0.5, 5.0))])
 def test_other_kinds_are_as_without_the_rate(engine, slots, rate):
     """Six hundred of a kind with a rate wait; others of the same lane, above and below are not held up."""
     waits = {}
@@ -133,8 +140,10 @@ def test_other_kinds_are_as_without_the_rate(engine, slots, rate):
         assert waits[True][place] <= waits[False][place] + more
 
 
-@pytest.mark.deep
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    "seed",
+    [pytest.param(seed, marks=pytest.mark.deep if seed < 2 else pytest.mark.nightly) for seed in range(6)],
+)
 def test_random_rates_lanes_and_slots_keep_the_rate_and_the_order(engine, seed):
     """In each span the rate, and no lower start while a higher one of the kind has waited for a while."""
     chance = Random(seed)

@@ -184,7 +184,7 @@ def main_of(lanes):
     return [one for one in lanes.handled if one.lane == "MAIN"]
 
 
-@pytest.mark.parametrize("slots", [1, 3, pytest.param(10, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("slots", [1, 3, pytest.param(10, marks=pytest.mark.nightly)])
 def test_overdue_messages_start_within_five_seconds_of_their_longest_wait(slots):
     """As far as the reserve of a twentieth reaches; these need half of it."""
     lanes = flooded(slots)
@@ -203,7 +203,7 @@ def test_overdue_messages_start_in_time_where_returned_groups_go_to_the_back():
     assert violations(lanes) == []
 
 
-@pytest.mark.parametrize("slots", [1, 3])
+@pytest.mark.parametrize("slots", [1, pytest.param(3, marks=pytest.mark.deep)])
 def test_overdue_messages_start_in_time_behind_others_of_their_groups(slots):
     """A receive brings a whole group; those of it that are not overdue hold up no other group."""
     lanes = flooded(slots, main_every=1.5, work=0.03, groups=10, span=90.0)
@@ -249,7 +249,7 @@ def share_under_a_flood(slots, *, high_groups, work=WORK, span=300.0, **consumer
     return share - max(0, slots - high_groups) / slots
 
 
-@pytest.mark.parametrize("slots", [1, pytest.param(3, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("slots", [1, pytest.param(3, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("high_groups", [1, 2, 5, 30])
 def test_the_reserve_is_charged_while_higher_records_are_in_hand(slots, high_groups):
     """The queue shows none of them then: their groups are locked by the slot itself."""
@@ -264,7 +264,11 @@ def test_the_reserve_is_charged_for_short_and_long_records_beside_one_group(work
 
 @pytest.mark.parametrize(
     ("max_rate", "share", "settings"),
-    [(2, 0.05, {"max_rate": 2}), (10, 0.1, {"max_rate": 10}), (10, 0.1, {"max_rates": {"work": 10}})],
+    [
+        (2, 0.05, {"max_rate": 2}),
+        pytest.param(10, 0.1, {"max_rate": 10}, marks=pytest.mark.deep),
+        (10, 0.1, {"max_rates": {"work": 10}}),
+    ],
 )
 def test_records_from_the_reserve_keep_the_rate(max_rate, share, settings):
     """They take a part of it: the time that they wait for it is charged as well."""
@@ -277,7 +281,7 @@ def test_records_from_the_reserve_keep_the_rate(max_rate, share, settings):
     assert 0.5 * share <= len(main_of(lanes)) / len(starts) <= 1.2 * share
 
 
-@pytest.mark.parametrize("reserve", [0.05, 0.2])
+@pytest.mark.parametrize("reserve", [pytest.param(0.05, marks=pytest.mark.deep), 0.2])
 def test_the_reserve_of_slots_is_no_more_than_its_share(reserve):
     """However many messages are overdue."""
     lanes = flooded(3, reserve=reserve, main_every=0.3)
