@@ -311,7 +311,7 @@ class Producer:
             priority=priority_to_send(announcement, self._rules) if on_complete else 0,
         )
         concurrency = min(SEALING, self._pacing.max_concurrency or SEALING)
-        return Run(producer=self, table=self._runs(), head=head, concurrency=concurrency)
+        return Run(send=self.send_many, table=self._runs(), head=head, concurrency=concurrency)
 
     def forward(self, items: Sequence[Outgoing]) -> SendReport:
         """Send bodies as they are, each to the lane of its message's priority, and report every one."""

@@ -244,28 +244,31 @@ def _tried(pause: Callable[[float], object] | None, call: Callable[[], T]) -> T:
     raise AssertionError("unreachable")
 
 
-class Sender(Protocol):
-    """A producer."""
-
-    source: str
-
-    @property
-    def send_many(self) -> Callable[..., list[SentMessage]]:
-        """Sends messages, with the mark of a `run`."""
-
-
 class Run:
     """
     Sends the members of one run; use it in a `with` block of `Producer.run`.
+
+    Args:
+        send: sends messages, with the mark of a `run`.
+        table: the runs.
+        head: the run.
+        concurrency: chunks that are sealed at the same time.
 
     Attributes:
         name: its name.
     """
 
-    def __init__(self, *, producer: Sender, table: RunTable, head: Head, concurrency: int = SEALING) -> None:
+    def __init__(
+        self,
+        *,
+        send: Callable[..., list[SentMessage]],
+        table: RunTable,
+        head: Head,
+        concurrency: int = SEALING,
+    ) -> None:
         check_head(head)
         self.name = head.name
-        self._producer = producer
+        self._send = send
         self._table = table
         self._wanted = head
         self._concurrency = concurrency
@@ -286,14 +289,14 @@ class Run:
                 self._table,
                 self._mark,
                 self._members,
-                announce=lambda message: self._producer.send_many([message]),
+                announce=lambda message: self._send([message]),
                 concurrency=self._concurrency,
             )
         self._mark = None
 
     def send(self, kind: str, data: Any, *, id: str, **fields: Any) -> SentMessage:  # noqa: A002 - as in `Producer.send`
         """Send one member; `fields` are those of `Message`, such as its group."""
-        given = {"source": self._producer.source, **fields}
+        given = {"source": self._wanted.source, **fields}
         return self.send_many([Message(kind=kind, data=data, id=id, **given)])[0]
 
     def send_many(self, messages: Iterable[Message], **options: Any) -> list[SentMessage]:
@@ -315,7 +318,7 @@ class Run:
         mark.check_room(len(self._members) + len(given))
         marked = [_marked(message, mark) for message in given]
         try:
-            sent = self._producer.send_many(marked, run=mark.text, **options)
+            sent = self._send(marked, run=mark.text, **options)
         except PartialSendError as error:
             failed = Counter(unsent.message.identity for unsent in error.failed)
             counts = Counter(m.identity for m in given).items()
