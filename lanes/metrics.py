@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from typing import Self
 
 
-class Metric(enum.StrEnum):
+class Described(enum.StrEnum):
     """
-    Names of the metrics, one dimension each: the lane.
+    A text with a description, for the code and for the reference.
 
     Attributes:
         description: one line for people.
@@ -23,10 +23,14 @@ class Metric(enum.StrEnum):
 
     def __new__(cls, value: str, description: str = "") -> Self:
         """Make a member."""
-        metric = str.__new__(cls, value)
-        metric._value_ = value
-        metric.description = description
-        return metric
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.description = description
+        return member
+
+
+class Metric(Described):
+    """Names of the metrics, one dimension each: the lane."""
 
     HANDLED = "HandledMessages", "messages that a handler finished"
     DUPLICATES = "DuplicateMessages", "messages skipped because they were handled before (idempotency)"

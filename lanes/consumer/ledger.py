@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 from lanes.config.settings import LARGEST_BATCH
 from lanes.consumer.values import value
 from lanes.errors import AwsError
+from lanes.metrics import Described
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -43,15 +44,21 @@ class Ending(enum.StrEnum):
     DEAD_LETTERED = "dead_lettered"
 
 
-class Cause(enum.StrEnum):
+class Cause(Described):
     """Why a record was received: the dimension of the metric `Receives`."""
 
-    FIRST = "first"
-    AFTER_YIELD = "after_yield"
-    AFTER_FAILURE = "after_failure"
-    AFTER_RETURN = "after_return"
-    AFTER_CRASH = "after_crash"
-    UNKNOWN = "unknown"  # throttled out by Lambda, or a crash of an attempt that nothing had announced
+    FIRST = "first", "its first receive"
+    AFTER_YIELD = "after_yield", "it had yielded"
+    AFTER_FAILURE = "after_failure", "an attempt had failed"
+    AFTER_RETURN = (
+        "after_return",
+        "it had returned without an attempt, or its batch had been set aside for long",
+    )
+    AFTER_CRASH = "after_crash", "an attempt had begun and never ended"
+    UNKNOWN = (
+        "unknown",
+        "throttled by Lambda (mapped engine), lost with SQS's answer (pull engine), or a first attempt crashed",
+    )
 
 
 class Park(enum.StrEnum):

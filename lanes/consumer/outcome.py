@@ -7,13 +7,13 @@ Every record begins as *returned*, the fail-safe answer: it comes back when its 
 from __future__ import annotations
 
 import dataclasses
-import enum
 import math
 from typing import TYPE_CHECKING
 
 from lanes.config.settings import LONGEST_VISIBILITY, MAX_RECEIVES
 from lanes.consumer.ledger import Ending, Entry
 from lanes.consumer.values import value
+from lanes.metrics import Described
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -32,24 +32,30 @@ KEPT = frozenset({Ending.FAILED, Ending.YIELDED, Ending.RETURNED})
 """The endings of records that stay in their queue."""
 
 
-class Reason(enum.StrEnum):
+class Reason(Described):
     """Why a record is returned untouched although nothing has priority over it."""
 
-    BEHIND = "behind"  # an earlier record of its group stays
-    TIME = "time"  # the invocation's time is too short for it
-    UNPREPARED = "unprepared"  # the ledger could not be read, or the visibility not be extended
-    RATE = "rate"  # its kind has a `max_rate` and came too often
-    CRASHED = "crashed"  # its last attempt killed its process: a pause, so that others are served between two crashes
-    ASIDE = "aside"  # it waited in hand, for higher lanes or behind a long record: another slot may be free
-    NOT_BEGUN = "not_begun"  # its attempt could not be recorded, or its effect not be claimed
-    ELSEWHERE = "elsewhere"  # another delivery of its id is being handled
-    EXPIRED = "expired"  # its visibility timeout ended before it could be held: another receive may have it
-    UNKNOWN_KIND = "unknown_kind"  # no handler is known for its kind, and code that has one may be on its way
-    AWAY = "away"  # its handler found its resource away, or a pause of the resource was longer than the invocation
-    ALONE = "alone"  # its handler finds its resource away, and others of it are handled
-    UNRECORDED = "unrecorded"  # it has ended, and the end could not be written to its run
-    EARLY = "early"  # its handler wants it later, with `Retry(counts=False)`
-    DIVERTED = "diverted"  # an override could not be applied yet
+    BEHIND = "behind", "an earlier record of its group returned"
+    TIME = "time", "the invocation had too little time left"
+    RATE = "rate", "its kind has a rate in `max_rates`, and it came too early"
+    CRASHED = "crashed", "its last attempt killed its process; it is tried alone after a pause (pull engine)"
+    ASIDE = (
+        "aside",
+        "its batch was set aside for more than five seconds, or a long record was in front of it (pull engine)",
+    )
+    UNPREPARED = "unprepared", "the ledger could not be read, or the batch's visibility not be extended"
+    NOT_BEGUN = "not_begun", "the attempt could not be written ahead, or the effect not be claimed"
+    ELSEWHERE = "elsewhere", "another delivery is handling the same id"
+    EXPIRED = (
+        "expired",
+        "its visibility timeout had ended before the function could hold it; another receive may have it",
+    )
+    UNKNOWN_KIND = "unknown_kind", "no handler is registered for its kind"
+    AWAY = "away", "its resource was away"
+    ALONE = "alone", "its resource was away for this message, and there for others"
+    EARLY = "early", "its handler wants it later: `Retry(counts=False)`"
+    UNRECORDED = "unrecorded", "its end could not be written to its run"
+    DIVERTED = "diverted", "an override applies and could not be carried out yet"
 
 
 @value(frozen=True, slots=True, kw_only=True)
