@@ -10,6 +10,10 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct, IConstruct
 
+from lanes.errors import ConfigurationError
+
+from .findings import statements_to_paste
+
 # AWS: what a sender and a receiver of an encrypted queue need of its key (SQS Developer Guide, "Key management").
 SENDING = ("kms:GenerateDataKey", "kms:Decrypt")
 RECEIVING = ("kms:Decrypt",)
@@ -39,6 +43,23 @@ def account_of(construct: IConstruct) -> str:
     """Give the account of a construct, in words that any template of it understands."""
     account = Stack.of(construct).account
     return Aws.ACCOUNT_ID if Token.is_unresolved(account) else account
+
+
+def refuse_key_elsewhere(scope: Construct, key: kms.IKey | None) -> None:
+    """
+    Refuse a key of another region; one of another account is as good as one of this.
+
+    Raises:
+        ConfigurationError: AWS would refuse the resource when it is deployed.
+
+    """
+    theirs, ours = None if key is None else key.env.region, Stack.of(scope).region
+    if theirs not in (None, ours) and not Token.is_unresolved(theirs) and not Token.is_unresolved(ours):
+        problem = (
+            f"the encryption_key of {scope.node.path} is in the region {theirs}, and the stack in {ours}; a service "
+            "uses keys of its own region: pass one of there, for example a replica of a multi-Region key"
+        )
+        raise ConfigurationError([problem])
 
 
 def grant_key(
@@ -90,11 +111,11 @@ def allow_in_key(
         principals=[principal], actions=[*actions], resources=["*"], conditions=conditions
     )
     if not key.add_to_resource_policy(statement).statement_added:
-        text = json.dumps(Stack.of(scope).resolve(statement.to_statement_json()))
+        (text,) = map(json.dumps, statements_to_paste(scope, statement))
         Annotations.of(scope).add_warning_v2(
             "lanes:keyPolicy",
             f"The policy of the key of {scope.node.path} can't be changed by this app. Add this statement where the "
-            f"key is defined: {text}",
+            f"key is defined, in which ${{...}} is a value of this app: {text}",
         )
 
 

@@ -1,9 +1,26 @@
-"""Findings: why a rule of cdk-nag does not apply to a construct, and references that our own rules compare."""
+"""
+Findings: why a rule of cdk-nag does not apply to a construct, and what our own rules compare and print.
 
+Both are about references, which each template writes in its own way.
+"""
+
+import json
 from collections.abc import Mapping
 from typing import Any
 
-from aws_cdk import Acknowledgment, Stack, Validations
+from aws_cdk import (
+    Acknowledgment,
+    DefaultTokenResolver,
+    IPostProcessor,
+    IResolvable,
+    IResolveContext,
+    Reference,
+    Stack,
+    StringConcat,
+    Tokenization,
+    Validations,
+)
+from aws_cdk import aws_iam as iam
 from constructs import IConstruct
 
 
@@ -44,12 +61,47 @@ def reference_from(node: IConstruct, owner: IConstruct, value: str) -> Any:
         value: The value.
 
     """
-    written = Stack.of(node).resolve(value)
-    if isinstance(written, str) or Stack.of(node).node.path == Stack.of(owner).node.path:
+    stack, home = Stack.of(node), Stack.of(owner)
+    # The CDK refuses to write such a reference, and none of ours works over the border.
+    if stack.environment != home.environment:
+        return None
+    written = stack.resolve(value)
+    if isinstance(written, str) or stack.node.path == home.node.path:
         return written
     # A stack that refers to it imports it. Unused, it resolves to the owner's own reference, by a logical id that the
     # other template may have too.
-    return None if written == Stack.of(owner).resolve(value) else written
+    return None if written == home.resolve(value) else written
+
+
+class _Places(DefaultTokenResolver):
+    """Writes a reference as the place of its resource in the app: no template but its own knows the logical id."""
+
+    def resolve_token(self, t: IResolvable, context: IResolveContext, post_processor: IPostProcessor) -> Any:
+        if isinstance(t, Reference):
+            name = "" if t.display_name == "Ref" else f".{t.display_name}"
+            return f"${{{t.target.node.path.removesuffix('/Resource')}{name}}}"
+        value = super().resolve_token(t, context, post_processor)
+        if not isinstance(value, Mapping):
+            return value
+        return f"${{{value['Ref']}}}" if "Ref" in value else json.dumps(value)
+
+
+def statements_to_paste(scope: IConstruct, *statements: iam.PolicyStatement) -> list[Any]:
+    """
+    Give statements for another stack or app, or for no app at all.
+
+    Args:
+        scope: The construct that is granted something.
+        *statements: In them ``${Orders/Lanes/HIGH/Queue.Arn}`` stands for a value of a resource of this app, by its
+            path, and ``${AWS::Region}`` for the stack's.
+
+    """
+    return [
+        Tokenization.resolve(
+            one.to_statement_json(), scope=scope, resolver=_Places(StringConcat()), preparing=False
+        )
+        for one in statements
+    ]
 
 
 def _flat(value: Any) -> str:

@@ -10,6 +10,8 @@ from constructs import Construct, DependencyGroup
 
 from lanes.errors import ConfigurationError
 
+from .findings import statements_to_paste
+
 
 def allow(
     grantee: iam.IGrantable,
@@ -79,10 +81,11 @@ class FixedRole:
 
     def report(self, scope: Construct) -> None:
         """Warn of what this app can't grant, as a policy to paste."""
-        statements = [Stack.of(scope).resolve(one.to_statement_json()) for one in self._needed]
+        statements = statements_to_paste(scope, *self._needed)
         Annotations.of(scope).add_warning_v2(
             "lanes:fixedRole",
-            f"The role of {scope.node.path} can't be changed by this app. Give it these rights where it is defined: "
+            f"The role of {scope.node.path} can't be changed by this app. Give it these rights where it is defined, "
+            f"in which ${{...}} is a value of this app: "
             f"{json.dumps({'Version': '2012-10-17', 'Statement': statements})}",
         )
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import timedelta
 
-from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import Duration, RemovalPolicy, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
@@ -16,7 +16,7 @@ from ..encryption import RECEIVING, SENDING, queue_encryption
 from ..findings import acknowledge
 from .bell import Bell
 from .contradictions import MAX_RETENTION, dead_letter_name
-from .existing import ExistingLane, granted
+from .existing import ExistingLane, granted, label_of, resource_of
 
 NO_SOURCES = sqs.RedriveAllowPolicy(redrive_permission=sqs.RedrivePermission.DENY_ALL)
 """No other queue may have this one as its dead-letter queue; by default all of the account may."""
@@ -190,6 +190,25 @@ class LaneQueue(Construct):
         return self.dead_letter_queue.metric_approximate_number_of_messages_visible(
             statistic="Maximum", period=_duration(period)
         )
+
+
+def queues_of(lanes: Sequence[LaneQueue]) -> dict[str, tuple[str, sqs.IQueue]]:
+    """Give the queues of lanes with their roles, by ARN where it is known, else by a name of the environment."""
+    return {
+        _identity(queue): (role, queue)
+        for lane in lanes
+        for role, queue in (
+            (f"lane {lane.lane.name}", lane.queue),
+            (f"dead letters of {lane.lane.name}", lane.dead_letter_queue),
+        )
+    }
+
+
+def _identity(queue: sqs.IQueue) -> str:
+    resource, stack = resource_of(queue), Stack.of(queue)
+    # The CDK has a reference there for a name that CloudFormation will give.
+    name = None if resource is None else stack.resolve(resource.queue_name)
+    return label_of(queue) if name is None else f"{stack.environment}/{name}"
 
 
 def _duration(value: timedelta) -> Duration:

@@ -19,11 +19,12 @@ from constructs import Construct, IConstruct, IValidation
 
 from lanes.config import MAX_RECEIVES, EngineName, LanesConfig
 
+from ..encryption import refuse_key_elsewhere
 from ..findings import reference_from
 from .bell import Bell
 from .contradictions import MAX_RETENTION, refuse_contradictions
 from .existing import existing_lanes, label_of, needs_deduplication_id, resource_of
-from .lane_queue import LaneQueue
+from .lane_queue import LaneQueue, queues_of
 
 ADVICE = (
     "EventBridge can't give the deduplication id that a lane needs, so SQS would refuse each event and the rule would "
@@ -94,6 +95,7 @@ class LaneQueues(Construct):
         queue_names: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
+        refuse_key_elsewhere(self, encryption_key)
         names = queue_names or {}
         refuse_contradictions(
             config,
@@ -137,6 +139,7 @@ class LaneQueues(Construct):
         self.node.add_validation(
             LostEvents(self, [lane for lane in self.lanes if needs_deduplication_id(lane.queue)])
         )
+        self.node.add_validation(SharedQueues(self))
 
     def lane(self, name: str) -> LaneQueue:
         """
@@ -182,6 +185,36 @@ def _combined(grants: Sequence[iam.Grant]) -> iam.Grant:
     for grant in others:
         first = first.combine(grant)
     return first
+
+
+@jsii.implements(IValidation)
+class SharedQueues:
+    """
+    The rule that no queue is a lane's of two sets of lanes.
+
+    Args:
+        queues: The lanes of one set.
+
+    """
+
+    def __init__(self, queues: LaneQueues) -> None:
+        self._queues = queues
+
+    def validate(self) -> list[str]:
+        """Return a text for each queue that an earlier set of the app has too."""
+        own = queues_of(self._queues.lanes)
+        found = []
+        for node in self._queues.node.root.node.find_all():
+            if node.node.path == self._queues.node.path:
+                break
+            if isinstance(node, LaneQueues):
+                found += [
+                    f"{label_of(queue)} is for {own[name][0]} here and for {role} of {node.node.path}: each function "
+                    "would take messages of the other's; each set of lanes needs its own queues"
+                    for name, (role, queue) in queues_of(node.lanes).items()
+                    if name in own
+                ]
+        return found
 
 
 @jsii.implements(IValidation)

@@ -6,7 +6,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
-from ..encryption import table_encryption, with_key
+from ..encryption import refuse_key_elsewhere, table_encryption, with_key
 from ..rights import allow
 
 PARKED_INDEX = "parked"
@@ -62,6 +62,7 @@ class Ledger(Construct):
         deletion_protection: bool = False,
     ) -> None:
         super().__init__(scope, construct_id)
+        refuse_key_elsewhere(self, encryption_key)
         self.table = dynamodb.Table(
             self,
             "Table",

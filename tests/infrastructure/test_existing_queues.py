@@ -310,6 +310,28 @@ def test_a_rule_on_an_existing_queue_that_makes_none_is_refused(app, stack):
         app.synth()
 
 
+@pytest.mark.parametrize("how", ["by construct", "by ARN", "a lane's", "dead letters", "by name"])
+def test_a_queue_of_two_sets_of_lanes_is_refused(app, stack, old, how):
+    """Each function would take messages of the other's; found in one set alone before."""
+    queue, other = owned(old), Stack(app, "Other", env=HERE)
+    props = {
+        "by construct": {"existing": {"L0": queue}},
+        "by ARN": EXISTING,
+        "dead letters": {"existing": {"L0": ARN}, "dead_letter_queues": {"L0": DEAD_ARN}},
+        "by name": {"queue_names": {"L0": "orders.fifo"}},
+    }.get(how, {})
+    one = LaneQueues(stack, "Lanes", config=lanes_config(2), **props)
+    if how == "a lane's":
+        props = {"existing": {"L1": one.lane("L1").queue}}
+    if how == "dead letters":
+        props = {"existing": {"L1": f"{ARN[:-5]}-2.fifo"}, "dead_letter_queues": {"L1": DEAD_ARN}}
+    LaneQueues(other, "Lanes", config=lanes_config(2), **props)
+    LaneQueues(Stack(app, "Apart", env=Environment(account="1" * 12)), "Lanes", config=lanes_config(2))
+
+    with pytest.raises(RuntimeError, match=r"\[Other/Lanes\] .* is for .* of Lanes/Lanes: each function"):
+        app.synth()
+
+
 def test_a_grant_that_only_the_owner_of_a_queue_can_give_is_refused(stack):
     """The CDK would do nothing, and say nothing."""
     queues = LaneQueues(stack, "Lanes", config=lanes_config(2), **EXISTING)

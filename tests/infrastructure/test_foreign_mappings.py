@@ -1,7 +1,9 @@
 """A mapping from another source to the consumer's function is refused at synth."""
 
 import pytest
-from aws_cdk import App, Duration, Stack, Stage
+from aws_cdk import App, Duration, Environment, Stack, Stage
+from aws_cdk import aws_events as events
+from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_event_sources as sources
 from aws_cdk import aws_sqs as sqs
@@ -70,12 +72,24 @@ def test_a_foreign_queue_of_another_stack_is_refused_by_its_arn(app, consumer):
         app.synth()
 
 
-@pytest.mark.parametrize("engine", ["mappings", "pull"])
-@pytest.mark.parametrize("scopes", [(App, App), (Stage, Stage), (App, Stage)])
-def test_two_stacks_of_lanes_in_one_app_are_no_matter_of_each_other(app, scopes, engine):
-    """Their templates name the parts alike."""
-    for number, kind in enumerate(scopes):
+@pytest.mark.parametrize(
+    ("scopes", "accounts", "engine"),
+    [
+        ((App, App), (None, None), "mappings"),
+        ((Stage, Stage), (None, None), "pull"),
+        ((App, App), (1, 2), "pull"),
+        ((Stage, Stage), (1, 2), "mappings"),
+        ((App, Stage), (None, 2), "pull"),
+    ],
+)
+def test_two_stacks_of_lanes_in_one_app_are_no_matter_of_each_other(app, scopes, accounts, engine):
+    """Their templates name the parts alike, and the CDK refuses to refer to those of another account."""
+    for number, (kind, account) in enumerate(zip(scopes, accounts, strict=True)):
+        env = None if account is None else Environment(account=str(account) * 12, region="eu-central-1")
         scope = app if kind is App else Stage(app, f"Stage{number}")
-        add_consumer(Stack(scope, f"Orders{number}"), engine)
+        stack = Stack(scope, f"Orders{number}", env=env)
+        add_consumer(stack, engine)
+        rate = events.Schedule.rate(Duration.days(1))
+        events.Rule(stack, "Rule", schedule=rate, targets=[targets.SqsQueue(sqs.Queue(stack, "Jobs"))])
 
     app.synth()

@@ -1,12 +1,15 @@
 """Roles that this app did not make for its functions: of another stack, imported, fixed, or without a policy."""
 
 import json
+import re
+from functools import reduce
 
 import pytest
-from aws_cdk import Stack, Validations
+from aws_cdk import CfnElement, Duration, Stack, Validations
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_sqs as sqs
 from aws_cdk.assertions import Annotations, Match, Template
 from cdk_nag import AwsSolutionsChecks, ServerlessChecks
 
@@ -84,8 +87,22 @@ def test_a_role_of_another_stack_gets_its_rights_in_this_one(app, make):
 def missing(stack):
     """Give the statements of the warnings of a stack."""
     found = Annotations.from_stack(stack).find_warning("*", Match.string_like_regexp("can't be changed"))
-    texts = [one.entry.data.partition("where it is defined: ")[2].rpartition(" [ack")[0] for one in found]
-    return [json.loads(text)["Statement"] for text in texts]
+    texts = [one.entry.data.partition("is a value of this app: ")[2].rpartition(" [ack")[0] for one in found]
+    return [json.loads(text) for text in texts]
+
+
+def in_template(stack, text):
+    """Write the places in a text to paste as `render` writes references."""
+
+    def reference(found):
+        path, dot, attribute = found[1].partition(".")
+        if path.startswith("AWS::"):
+            return f"<{path}>"
+        node = reduce(lambda node, name: node.node.find_child(name), path.split("/"), stack.node.root)
+        made = node if isinstance(node, CfnElement) else node.node.default_child
+        return f"<{stack.get_logical_id(made)}{dot}{attribute}>"
+
+    return re.sub(r"\$\{([^}]+)\}", reference, text)
 
 
 @pytest.mark.parametrize("key", [False, True])
@@ -103,11 +120,49 @@ def test_the_rights_that_a_fixed_role_lacks_are_printed(app, make, key):
     traced = {"tracing": lambda_.Tracing.ACTIVE}
     add_functions(stack, make(stack), key=kms.Key(stack, "Key") if key else None, **traced)
 
-    statements = missing(stack)
+    found = missing(stack)
 
-    assert len(statements) == 2
+    assert len(found) == 2
     assert {*policies(stack)} == {name for name in policies(stack) if name.startswith("Schedules")}
-    assert set().union(*map(rights, statements)) == made_by_themselves(key=key, **traced)
+    printed = set().union(*(rights(one["Statement"]) for one in found))
+    assert {(action, in_template(stack, resource)) for action, resource in printed} == made_by_themselves(
+        key=key, **traced
+    )
+
+
+def test_what_is_printed_to_paste_names_places_of_the_app(app):
+    """A logical id is known in its own template alone, and the role's is another one, as is that of a key."""
+    theirs, stack = Stack(app, "Shared"), Stack(app, "Orders")
+    letters = sqs.Queue(theirs, "Letters", fifo=True)
+    queue = sqs.Queue(
+        theirs,
+        "Queue",
+        fifo=True,
+        visibility_timeout=Duration.hours(1),
+        dead_letter_queue=sqs.DeadLetterQueue(queue=letters, max_receive_count=1000),
+    )
+    key = kms.Key.from_key_arn(stack, "Key", "arn:aws:kms:eu-central-1:123456789012:key/theirs")
+    lanes = LaneQueues(stack, "Lanes", config=lanes_config(2), existing={"L0": queue}, encryption_key=key)
+    ledger = Ledger(stack, "Ledger", encryption_key=key)
+    role = role_of(theirs).without_policy_updates()
+    PriorityConsumer(stack, "Consumer", queues=lanes, ledger=ledger, role=role, **CODE)
+    lanes.grant_send(iam.AccountPrincipal("210987654321"), "L1")
+
+    printed = missing(stack)
+
+    text = json.dumps(printed)
+    assert "Fn::" not in text
+    assert '"Ref"' not in text
+    (policy,) = [one for one in printed if "Statement" in one]
+    places = {resource for one in policy["Statement"] for resource in as_list(one["Resource"])}
+    assert {
+        "${Shared/Queue.Arn}",
+        "${Shared/Letters.Arn}",
+        "${Orders/Lanes/L1/Queue.Arn}",
+        "${Orders/Ledger/Table.Arn}",
+        key.key_arn,
+    } <= places
+    assert "sqs.${AWS::Region}.${AWS::URLSuffix}" in text
 
 
 def test_a_path_of_a_role_of_another_stack_is_refused(app):

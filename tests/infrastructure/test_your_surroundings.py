@@ -1,9 +1,10 @@
 """What an app brings along: a VPC, a role, layers, tracing, keys, other stacks, rules that send events."""
 
 import json
+from functools import partial
 
 import pytest
-from aws_cdk import App, NestedStack, Stack
+from aws_cdk import App, Environment, NestedStack, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
@@ -152,7 +153,7 @@ def test_what_a_key_of_another_app_must_allow_is_printed(stack):
 
     found = Annotations.from_stack(stack).find_warning("*", Match.string_like_regexp("policy of the key"))
 
-    texts = [one.entry.data.partition("key is defined: ")[2].rpartition(" [ack")[0] for one in found]
+    texts = [one.entry.data.partition("is a value of this app: ")[2].rpartition(" [ack")[0] for one in found]
     allowed = {str(json.loads(text)["Principal"]["Service"]): json.loads(text)["Action"] for text in texts}
     assert allowed["events.amazonaws.com"] == ["kms:GenerateDataKey", "kms:Decrypt"]
     assert any("logs." in name for name in allowed)
@@ -160,6 +161,21 @@ def test_what_a_key_of_another_app_must_allow_is_printed(stack):
     assert Annotations.from_stack(stack).find_warning(
         "*", Match.string_like_regexp("encryption_key to Ledger")
     )
+
+
+@pytest.mark.parametrize("construct", [Ledger, partial(LaneQueues, config=lanes_config(1))])
+def test_a_key_of_another_region_is_refused(construct):
+    """AWS would refuse queue and table when they are deployed; a key of another account may be used."""
+    app = new_app()
+    stack = Stack(app, "Orders", env=Environment(account="1" * 12, region="eu-central-1"))
+    near, far = (
+        kms.Key.from_key_arn(stack, region, f"arn:aws:kms:{region}:222222222222:key/1")
+        for region in ("eu-central-1", "eu-west-1")
+    )
+
+    with pytest.raises(ConfigurationError, match="Orders/Far is in the region eu-west-1"):
+        construct(stack, "Far", encryption_key=far)
+    construct(stack, "Near", encryption_key=near)
 
 
 def test_a_nested_stack_asks_for_the_parameters_name():
