@@ -36,10 +36,10 @@ from lanes.aws.batch_calls import open_calls
 from lanes.aws.clients import Clients
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
-from spark_jobs.rows.arrow import rows_of_batches
-from spark_jobs.rows.reader import RowReader
-from spark_jobs.sending.pace import SendPace
-from spark_jobs.sending.task import CONCURRENCY, SendingTask
+from spark_jobs.arrow import rows_of_batches
+from spark_jobs.pace import SendPace
+from spark_jobs.rows import RowReader
+from spark_jobs.sending import CONCURRENCY, SendingTask
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -8,11 +8,57 @@ from __future__ import annotations
 
 import argparse
 import re
+from dataclasses import dataclass
 
 from lanes.errors import ConfigurationError
 
 from .options import SOURCE, WRITE_OPTIONS, field_of
-from .order import OrderKey, order_keys
+
+KEY = re.compile(r"(?P<expression>.+?)(\s+(?P<direction>asc|desc))?", re.IGNORECASE | re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class OrderKey:
+    """A column or expression by which rows are sorted."""
+
+    expression: str
+    descends: bool = False
+
+    def __str__(self) -> str:
+        """Write the key as `order_keys` reads it."""
+        return f"{self.expression} DESC" if self.descends else self.expression
+
+
+def order_keys(text: str) -> list[OrderKey]:
+    """
+    Read the keys of an order, divided by commas, each with ASC or DESC if need be.
+
+    Raises:
+        ValueError: A key is empty.
+    """
+    found = [KEY.fullmatch(part.strip()) for part in _parts(text)]
+    if not all(found):
+        raise ValueError(f"{text!r} has an empty key; give columns such as 'day, seq DESC'")
+    return [
+        OrderKey(key["expression"], (key["direction"] or "").upper() == "DESC")
+        for key in found
+        if key is not None
+    ]
+
+
+def _parts(text: str) -> list[str]:
+    """Divide a text at its commas outside of brackets and quotes."""
+    parts, depth, quoted = [""], 0, ""
+    for letter in text:
+        if quoted or letter in "'\"`":
+            quoted = "" if letter == quoted else quoted or letter
+        depth += 0 if quoted else {"(": 1, ")": -1}.get(letter, 0)
+        if letter == "," and not quoted and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts
+
 
 RENAMED = {"runId": "run", "manifestPath": "manifest"}
 # Options of the writer by argument.
@@ -24,26 +70,6 @@ NAMED = re.compile(
         all="|".join(ARGUMENTS), long="|".join(name for name in ARGUMENTS if not name.islower())
     )
 )
-
-
-FLAGS = ("takeOver", "follow")
-HELP = {
-    "stack": "send to the lanes of this stack",
-    "deployment": "send to the lanes of this deployment document: JSON, its base64 form, or a file with it",
-    "region": "AWS region of the lanes",
-    "endpointUrl": "endpoint of AWS, if it is local",
-    "source": "CloudEvents source of the messages, a part of their identity (default spark)",
-    "priority": "a name or a number (default BULK)",
-    "ordering": "keep the order within a group: group (default), or none",
-    "maxSendRate": "maximum messages a second of the whole job",
-    "maxBacklog": "pause while more messages wait in a lane",
-    "runId": "name of the run in the manifest",
-    "manifestPath": "folder, local or s3://, to record sent ids in; a rerun sends the rest",
-    "takeOver": "begin although an earlier session of the run has not ended: after a crash",
-    "onError": "at a row that cannot be sent fail (default), or quarantine: set such rows aside beside the manifest",
-    "follow": "follow the messages to their end under the name of the run: lanes runs watch NAME",
-    "onComplete": "with --follow: send a message of this kind when all have ended",
-}
 
 
 def pair(text: str) -> str:
@@ -159,9 +185,10 @@ def enqueue_parser() -> argparse.ArgumentParser:
         action="store_true",
         help="send nothing: make each message, describe the run, and name the first rows that can't be sent, by cause",
     )
-    for option, text in HELP.items():
-        flag = {"action": "store_const", "const": "true"} if option in FLAGS else {}
-        arguments.add_argument(ARGUMENTS[option], help=text, **flag)  # type: ignore[arg-type]
+    for name, option in WRITE_OPTIONS.items():
+        if option.help:
+            flag = {"action": "store_const", "const": "true"} if option.is_flag else {}
+            arguments.add_argument(ARGUMENTS[name], help=option.help, **flag)  # type: ignore[arg-type]
     arguments.add_argument(
         "--master", default="local[2]", help="master without spark-submit (default local[2])"
     )

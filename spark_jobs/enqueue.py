@@ -22,14 +22,12 @@ from lanes.errors import ConfigurationError, LanesError, MessageError
 
 from .arguments import enqueue_parser as parser
 from .arguments import in_arguments, writer_options
+from .arrow import rows_of_batches
 from .columns import check_columns
 from .contents import EACH, Contents, one_each
-from .failures import report
 from .options import WriterOptions
-from .partitions import map_in_arrow, write_partitions
-from .rows.arrow import rows_of_batches
-from .rows.outgoing import UnreadableRow
-from .rows.reader import RowReader
+from .partitions import map_in_arrow, report, write_partitions
+from .rows import RowReader, UnreadableRow
 from .session import job_session
 from .tables import check_ids, given_options, has_files, is_json, read_table, readable
 from .text_files import SOURCE, line_of

@@ -17,8 +17,7 @@ from lanes.producer import Producer
 from lanes.producer.run import open_run, seal
 from lanes.runs import Head, chunks_for, place
 
-from .manifest.sent_before import new_table
-from .manifest.task import read_ids
+from .manifest.task import new_table, read_ids
 from .options import SOURCE
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import base64
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lanes.config.deployment import Deployment
 from lanes.config.table import nearest
@@ -137,21 +137,36 @@ class ReaderOptions(Place):
         return read
 
 
+class Option(NamedTuple):
+    """
+    One option.
+
+    Attributes:
+        read: Reads its text; raises `ValueError` or `ConfigurationError`.
+        help: What the argument of the jobs does; empty if they have none of that name, or another.
+        is_flag: Whether the argument has no value.
+    """
+
+    read: Callable[[str], object]
+    help: str = ""
+    is_flag: bool = False
+
+
 class _Input:
     """Options by their documented names, the fields that they set, and their problems."""
 
-    def __init__(self, options: Mapping[str, object], readers: Mapping[str, Callable[[str], object]]) -> None:
+    def __init__(self, options: Mapping[str, object], known: Mapping[str, Option]) -> None:
         self.problems: list[str] = []
         self.fields: dict[str, Any] = {}
         self._names: set[str] = set()
-        names = {name.lower(): name for name in readers}
+        names = {name.lower(): name for name in known}
         for key, value in options.items():
             name = names.get(key.lower())
             if name is None:
-                self.problems.append(f"unknown option {key!r}{nearest(key, readers)}")
+                self.problems.append(f"unknown option {key!r}{nearest(key, known)}")
             elif value is not None:
                 self._names.add(name)
-                self._read(name, str(value), readers[name])
+                self._read(name, str(value), known[name].read)
 
     def check(self) -> None:
         if self.problems:
@@ -160,9 +175,9 @@ class _Input:
     def has(self, name: str) -> bool:
         return name in self._names
 
-    def _read(self, name: str, text: str, reader: Callable[[str], object]) -> None:
+    def _read(self, name: str, text: str, read: Callable[[str], object]) -> None:
         try:
-            self.fields[field_of(name)] = reader(text.strip())
+            self.fields[field_of(name)] = read(text.strip())
         except ConfigurationError as error:
             self.problems.extend(f"option {name}: {problem}" for problem in error.problems)
         except ValueError as error:
@@ -293,32 +308,45 @@ def _flag(text: str) -> bool:
     return FLAGS[_one_of(text, tuple(FLAGS))]
 
 
-PLACE: Mapping[str, Callable[[str], object]] = {
-    "stack": _text,
-    "deployment": _deployment,
-    "region": _text,
-    "endpointUrl": _url,
+PLACE = {
+    "stack": Option(_text, "send to the lanes of this stack"),
+    "deployment": Option(
+        _deployment, "send to the lanes of this deployment document: JSON, its base64 form, or a file with it"
+    ),
+    "region": Option(_text, "AWS region of the lanes"),
+    "endpointUrl": Option(_url, "endpoint of AWS, if it is local"),
 }
-WRITE_OPTIONS: Mapping[str, Callable[[str], object]] = {
+WRITE_OPTIONS = {
     **PLACE,
-    "kind": _kind,
-    "source": _source,
-    "priority": _priority,
-    "maxSendRate": _rate,
-    "maxBacklog": lambda text: _count(text, MAX_BACKLOG),
-    "ordering": lambda text: _one_of(text, ORDERINGS),
-    "onError": lambda text: _one_of(text, ON_ERROR),
-    "runId": _run_id,
-    "manifestPath": _folder,
-    "takeOver": _flag,
-    "follow": _flag,
-    "onComplete": _kind,
+    "kind": Option(_kind),
+    "source": Option(_source, "CloudEvents source of the messages, a part of their identity (default spark)"),
+    "priority": Option(_priority, "a name or a number (default BULK)"),
+    "ordering": Option(
+        lambda text: _one_of(text, ORDERINGS), "keep the order within a group: group (default), or none"
+    ),
+    "maxSendRate": Option(_rate, "maximum messages a second of the whole job"),
+    "maxBacklog": Option(lambda text: _count(text, MAX_BACKLOG), "pause while more messages wait in a lane"),
+    "runId": Option(_run_id, "name of the run in the manifest"),
+    "manifestPath": Option(_folder, "folder, local or s3://, to record sent ids in; a rerun sends the rest"),
+    "takeOver": Option(
+        _flag, "begin although an earlier session of the run has not ended: after a crash", is_flag=True
+    ),
+    "onError": Option(
+        lambda text: _one_of(text, ON_ERROR),
+        "at a row that cannot be sent fail (default), or quarantine: set such rows aside beside the manifest",
+    ),
+    "follow": Option(
+        _flag,
+        "follow the messages to their end under the name of the run: lanes runs watch NAME",
+        is_flag=True,
+    ),
+    "onComplete": Option(_kind, "with --follow: send a message of this kind when all have ended"),
 }
-"""The options of a write, each with the function that reads its text."""
+"""The options of a write."""
 
-READ_OPTIONS: Mapping[str, Callable[[str], object]] = {
+READ_OPTIONS = {
     **PLACE,
-    "lane": _text,
-    "limit": lambda text: _count(text, MAX_DEAD_LETTERS),
+    "lane": Option(_text),
+    "limit": Option(lambda text: _count(text, MAX_DEAD_LETTERS)),
 }
 """The options of a read of dead letters."""

@@ -1,8 +1,10 @@
-"""The writer: a table sent by a query, for Spark 3.5 to 4."""
+"""The writer: a table sent by a query, for Spark 3.5 to 4, and the failure of a write."""
 
 from __future__ import annotations
 
+import json
 import re
+import sys
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -13,15 +15,38 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PythonException
 from pyspark.sql.pandas import functions
 
-from .failures import WriteFailedError
-from .parallelism import tasks_at_once, tasks_of_executor
+from lanes.errors import LanesError
+
+from .pace import tasks_at_once, tasks_of_executor
 from .plan import WritePlan, part_of_stream
-from .sending.task import RowCounts
+from .sending import RowCounts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from pyspark.sql import DataFrame
+
+
+class WriteFailedError(LanesError):
+    """
+    The write has failed; the message is the reason of the task, the cause its error.
+
+    Attributes:
+        summary: Summary of the session: its counts and the row that failed it, if it has a manifest.
+    """
+
+    def __init__(self, reason: str, summary: Mapping[str, Any] | None = None) -> None:
+        self.summary = summary
+        super().__init__(reason)
+
+
+def report(error: Exception) -> int:
+    """Write the reason to standard error, and the summary of a failed session as the last line; give the exit code."""
+    sys.stderr.write(f"error: {error}\n")
+    if isinstance(error, WriteFailedError) and error.summary is not None:
+        sys.stdout.write(json.dumps(error.summary) + "\n")
+    return 1
+
 
 DONE = "counts string"
 # The lines after a traceback, up to Java's own.

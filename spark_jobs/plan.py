@@ -14,13 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.errors import AwsError, ConfigurationError
 
-from .manifest.run import RunManifest, session_name
-from .manifest.sessions import CONTENTS, Claim, check_purpose
+from .manifest.run import CONTENTS, Claim, RunManifest, check_purpose, session_name
 from .options import SOURCE, WriterOptions
-from .parallelism import tasks_at_once, tasks_of_executor
-from .rows.reader import RowReader
-from .sending.pace import LaneBacklog, SendPace, Shared, SharedFile
-from .sending.task import RowCounts, SendingTask
+from .pace import LaneBacklog, SendPace, Shared, SharedFile, tasks_at_once, tasks_of_executor
+from .rows import RowReader
+from .sending import RowCounts, SendingTask
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -33,10 +31,9 @@ if TYPE_CHECKING:
     from lanes.config.deployment import Deployment
     from lanes.runs import Mark
 
-    from .manifest.sent_before import SentBefore
     from .manifest.storage import Storage
-    from .manifest.task import TaskManifest
-    from .rows.outgoing import UnreadableRow
+    from .manifest.task import SentBefore, TaskManifest
+    from .rows import UnreadableRow
 
     Row = Mapping[str, Any]
 
@@ -143,7 +140,7 @@ class WritePlan:
         """Send the rows of one partition and give the counts of each chunk; runs in the task."""
         from pyspark import TaskContext
 
-        from .rows.arrow import rows_of_batches
+        from .arrow import rows_of_batches
 
         context = TaskContext.get()
         assert context is not None  # noqa: S101 - Spark calls this inside a task only
@@ -153,7 +150,7 @@ class WritePlan:
         self, chunks: Iterable[Iterable[Row | UnreadableRow]], context: TaskContext
     ) -> Iterator[RowCounts]:
         """Send rows in chunks and give the counts of each."""
-        from .worker_calls import worker_calls
+        from .sending import worker_calls
 
         rows = 0
         with worker_calls(self.options, self.deployment) as worker:

@@ -22,7 +22,7 @@ from lanes.errors import ConfigurationError
 from lanes.message import LARGEST_BODY_BYTES, JsonText
 
 from .partitions import map_in_arrow
-from .rows.reader import text_of
+from .rows import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

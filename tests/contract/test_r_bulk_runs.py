@@ -15,8 +15,8 @@ from lanes.producer.outgoing import CallEnded
 from lanes.producer.sending import ThreadedCalls
 from lanes.runs import Counts, State
 from lanes.testing.calls import ProcessKilled
-from spark_jobs import following, worker_calls
-from spark_jobs.failures import WriteFailedError, report
+from spark_jobs import following, sending
+from spark_jobs.partitions import WriteFailedError, report
 from spark_jobs.plan import WritePlan
 from tests.support.followed import FAULTS, KIND, NAME, OVER, Followed
 
@@ -55,8 +55,8 @@ class Bulk(Followed):
         self.folder = folder
         self.pauses = []
         self._options = {"deployment": self.world.deployment.to_json(), "kind": KIND, "source": "shop"}
-        monkeypatch.setattr(worker_calls, "_kept", [])
-        monkeypatch.setattr(worker_calls, "open_calls", lambda *_, **__: Calls(self.world))
+        monkeypatch.setattr(sending, "_kept", [])
+        monkeypatch.setattr(sending, "open_calls", lambda *_, **__: Calls(self.world))
         monkeypatch.setattr(following, "runs_of", lambda *_: self.world.runs)
         monkeypatch.setattr(following, "sender_of", lambda *_: self.world.producer(source="shop"))
         monkeypatch.setattr(following, "sleep", self.pauses.append)

@@ -11,8 +11,7 @@ import spark_jobs
 from lanes.aws.runs import DynamoDBRuns
 from lanes.message import RUN, Message
 from lanes.runs import End, Ends, Mark, State
-from spark_jobs.failures import WriteFailedError
-from spark_jobs.partitions import write_partitions
+from spark_jobs.partitions import WriteFailedError, write_partitions
 
 OVER = "spring.over"
 

@@ -14,10 +14,9 @@ import pytest
 from pyspark import TaskContext
 from pyspark.errors import PythonException
 
-from spark_jobs.failures import WriteFailedError
 from spark_jobs.manifest.run import RunManifest
 from spark_jobs.options import WriterOptions
-from spark_jobs.partitions import write_partitions
+from spark_jobs.partitions import WriteFailedError, write_partitions
 from spark_jobs.source import LanesDataSource, LanesWriter
 
 

@@ -12,7 +12,7 @@ import pytest
 from pyspark.errors import AnalysisException
 
 from lanes.aws.queues import NOTE_ATTRIBUTE
-from spark_jobs.dead_letters import SCHEMA
+from spark_jobs.source import SCHEMA
 
 DIED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 SENT = datetime(2026, 1, 1, tzinfo=UTC)

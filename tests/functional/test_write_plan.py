@@ -9,8 +9,7 @@ from moto import mock_aws
 from pyspark.sql import types as t
 
 from lanes.errors import ConfigurationError
-from spark_jobs.manifest.run import RunManifest
-from spark_jobs.manifest.sessions import RunInUseError, TakenOverError
+from spark_jobs.manifest.run import RunInUseError, RunManifest, TakenOverError
 from spark_jobs.plan import WritePlan
 from tests.support.sending import make_deployment
 

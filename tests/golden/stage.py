@@ -22,9 +22,9 @@ from lanes.outbox.entry import Positions
 from lanes.outbox.relay import Relay
 from lanes.producer import Pacing
 from lanes.producer.sending import ThreadedCalls
-from spark_jobs.rows.reader import RowReader
-from spark_jobs.sending.pace import SendPace
-from spark_jobs.sending.task import SendingTask
+from spark_jobs.pace import SendPace
+from spark_jobs.rows import RowReader
+from spark_jobs.sending import SendingTask
 
 TABLE, OUTBOX = "ledger", "outbox"
 CONFIG = LanesConfig()

@@ -29,9 +29,9 @@ from lanes.testing.fifo.message import FifoSettings
 from lanes.testing.fifo.queue import FifoQueue
 from spark_jobs.manifest.run import RunManifest
 from spark_jobs.manifest.task import read_ids
-from spark_jobs.rows.reader import RowReader
-from spark_jobs.sending.pace import SendPace
-from spark_jobs.sending.task import RowsUnsentError, SendingTask
+from spark_jobs.pace import SendPace
+from spark_jobs.rows import RowReader
+from spark_jobs.sending import RowsUnsentError, SendingTask
 
 LANES = ("HIGH", "MAIN")
 CONFIG = LanesConfig.from_dict({"lanes": [{"name": "HIGH", "threshold": 50}, {"name": "MAIN"}]})

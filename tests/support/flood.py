@@ -10,8 +10,7 @@ from lanes.message import Message
 from lanes.producer import Producer
 from local.deployed import DeploymentReader
 from local.event_source_mapping import EventSourceMappingEmulator
-from local.model.queue_mapping import without_qualifier
-from local.polled_queue import SqsQueue
+from local.polled_queue import SqsQueue, without_qualifier
 
 STACK = "Switching"
 PIECE, AHEAD = 50, 100

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from lanes.operate.dead_letters import DeadLetteredMessage
-from spark_jobs.dead_letters import RECEIVES, DeadLetterReader, DeadLettersHiddenError
 from spark_jobs.options import ReaderOptions
+from spark_jobs.source import RECEIVES, DeadLetterReader, DeadLettersHiddenError
 
 
 class Queue:

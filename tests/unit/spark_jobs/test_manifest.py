@@ -1,4 +1,4 @@
-"""The manifest: files of tasks, reads of other tasks and later sessions, and storage."""
+"""The manifest: files of tasks, sessions one at a time, reads of other tasks and later sessions, and storage."""
 
 import json
 import sqlite3
@@ -8,11 +8,10 @@ from math import nan
 import pytest
 
 from lanes.aws.bulk import counts_of
-from spark_jobs.manifest.run import RunManifest
-from spark_jobs.manifest.sent_before import SentBefore
+from spark_jobs.manifest.run import Claim, RunInUseError, RunManifest
 from spark_jobs.manifest.storage import S3Storage, open_storage
-from spark_jobs.manifest.task import FLUSH_SECONDS, REFRESH_SECONDS, SEGMENT_ROWS, TaskManifest
-from spark_jobs.rows.outgoing import OutgoingRow
+from spark_jobs.manifest.task import FLUSH_SECONDS, REFRESH_SECONDS, SEGMENT_ROWS, SentBefore, TaskManifest
+from spark_jobs.rows import OutgoingRow
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 LATER = datetime(2026, 1, 2, 18, tzinfo=UTC)
@@ -231,3 +230,62 @@ def test_the_table_of_ids_is_closed_with_its_object():
 
     with pytest.raises(sqlite3.ProgrammingError, match="closed"):
         table.execute("SELECT 1")
+
+
+def take(storage, session, *, take_over=False):
+    """Begin a session of the run."""
+    return Claim.take(storage, run_id="spring", session=session, now=NOON, take_over=take_over)
+
+
+def test_of_two_sessions_that_begin_at_once_one_is_refused(storage, monkeypatch):
+    """Both have found no other: the file of the number decides."""
+    create = storage.create
+
+    def after_another(name, content):
+        monkeypatch.setattr(storage, "create", create)
+        take(storage, "first")
+        return create(name, content)
+
+    monkeypatch.setattr(storage, "create", after_another)
+
+    with pytest.raises(RunInUseError, match="2026-01-02T12:00:00Z") as refused:
+        take(storage, "second")
+
+    assert refused.value.session == "first"
+
+
+def test_of_two_that_take_over_at_once_one_is_refused(storage, monkeypatch):
+    """Only one session sends the rest of a crashed one."""
+    take(storage, "crashed")
+    create = storage.create
+
+    def after_another(name, content):
+        monkeypatch.setattr(storage, "create", create)
+        take(storage, "first", take_over=True)
+        return create(name, content)
+
+    monkeypatch.setattr(storage, "create", after_another)
+
+    with pytest.raises(RunInUseError):
+        take(storage, "second", take_over=True)
+
+
+def test_an_answer_that_was_lost_is_no_other_session(storage, monkeypatch):
+    """The client repeats the request and finds its own file."""
+    create = storage.create
+
+    def twice(name, content):
+        create(name, content)
+        return create(name, content)
+
+    monkeypatch.setattr(storage, "create", twice)
+
+    assert take(storage, "one").number == 1
+
+
+def test_a_file_is_created_once(storage, tmp_path):
+    """The first content stays, and no other file is left."""
+    assert storage.create("a/b.json", b"1")
+    assert not storage.create("a/b.json", b"2")
+
+    assert [path.read_bytes() for path in (tmp_path / "runs/a").iterdir()] == [b"1"]

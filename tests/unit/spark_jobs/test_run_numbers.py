@@ -12,9 +12,9 @@ from lanes.errors import AwsError
 from lanes.producer.outgoing import ACCEPTED, CallEnded
 from spark_jobs.manifest.run import RunManifest
 from spark_jobs.manifest.storage import LocalStorage
-from spark_jobs.rows.reader import RowReader, RowRefusedError
-from spark_jobs.sending.pace import SendPace
-from spark_jobs.sending.task import RowCounts, RowsUnsentError, SendingTask
+from spark_jobs.pace import SendPace
+from spark_jobs.rows import RowReader, RowRefusedError
+from spark_jobs.sending import RowCounts, RowsUnsentError, SendingTask
 
 DEPLOYMENT = Deployment(
     config=LanesConfig.from_dict({"lanes": [{"name": "HIGH", "threshold": 50}, {"name": "MAIN"}]}),

@@ -14,9 +14,9 @@ from lanes.producer.outgoing import ACCEPTED, CallEnded, Refused
 from lanes.retries import RetryPolicy
 from spark_jobs.manifest.run import RunManifest
 from spark_jobs.manifest.storage import open_storage
-from spark_jobs.rows.reader import RowReader, RowRefusedError
-from spark_jobs.sending.pace import SendPace
-from spark_jobs.sending.task import RowsUnsentError, SendingTask
+from spark_jobs.pace import SendPace
+from spark_jobs.rows import RowReader, RowRefusedError
+from spark_jobs.sending import RowsUnsentError, SendingTask
 
 CONFIG = LanesConfig.from_dict({"lanes": [{"name": "HIGH", "threshold": 50}, {"name": "MAIN"}]})
 DEPLOYMENT = Deployment(

@@ -3,7 +3,7 @@
 import pytest
 
 from lanes.errors import ConfigurationError
-from spark_jobs.table_formats import check_formats
+from spark_jobs.tables import check_formats
 
 FOLDERS = {
     "s3://lake": ["orders", "events", "logs", "plain"],

@@ -10,8 +10,8 @@ from lanes.errors import AwsError
 from lanes.producer.order import MAX_BYTES, MAX_HELD, MAX_HELD_BYTES
 from lanes.producer.outgoing import ACCEPTED, Refused
 from lanes.retries import RetryPolicy
-from spark_jobs.rows.outgoing import OutgoingRow
-from spark_jobs.sending.task import RowOrder
+from spark_jobs.rows import OutgoingRow
+from spark_jobs.sending import RowOrder
 
 THROTTLED = AwsError(operation="SendMessageBatch", code="RequestThrottled", message="slower", retryable=True)
 DENIED = AwsError(operation="SendMessageBatch", code="AccessDenied", message="no", retryable=False)

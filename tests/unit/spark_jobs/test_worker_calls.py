@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from spark_jobs import worker_calls as module
+from spark_jobs import sending as module
 from spark_jobs.options import WriterOptions
-from spark_jobs.worker_calls import MAX_AGE_SECONDS, worker_calls
+from spark_jobs.sending import MAX_AGE_SECONDS, worker_calls
 from tests.support.sending import make_deployment
 
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from .outgoing import UnreadableRow
+from .rows import UnreadableRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from .outgoing import Rows
+    from .rows import Rows
 
 # Rows are converted to Python objects in slices of this size, however large Spark's batches are.
 SLICE_ROWS = 500

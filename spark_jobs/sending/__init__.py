@@ -1,1 +1,0 @@
-"""Sending the rows of a partition: order, batches, retries, rate and backlog."""
