@@ -1,5 +1,10 @@
-"""A real `cdk deploy` into the AWS server of this machine, by the CDK's own command."""
+"""
+A real `cdk deploy` into the AWS server of this machine, by the CDK's own command.
 
+CDK apps that stand elsewhere find this checkout under the names that it has where it is installed.
+"""
+
+import contextlib
 import json
 import os
 import subprocess
@@ -14,17 +19,20 @@ from botocore.exceptions import ClientError
 
 from lanes.installing import install_hint
 
-from .account import (
-    ACCOUNT,
-    DEPLOY_KEY,
-    REGION,
-    isolated_variables,
-    without_aws_settings,
-)
+from .account import ACCOUNT, DEPLOY_KEY, REGION, isolated_variables, without_aws_settings
 from .deployed import make_client
-from .installed import IS_CHECKOUT, ROOT, installed_names
 from .interrupts import uninterrupted
 
+ROOT = Path(__file__).resolve().parent.parent
+"""The checkout, or the folder of installed packages."""
+IS_CHECKOUT = (ROOT / "pyproject.toml").is_file()
+_FOLDERS = {
+    "lanes": "lanes",
+    "lanes_cdk": "cdk",
+    "lanes_local": "local",
+    "lanes_simulator": "simulator",
+    "lanes_spark": "spark_jobs",
+}
 _QUALIFIER = "hnb659fds"
 _BOOTSTRAP_VERSION = "30"
 _GUARD = Path(__file__).with_name("guarded_process.py")
@@ -190,3 +198,13 @@ def run_guarded(command: Sequence[str], *, cwd: Path, environment: dict[str, str
 def _words_of(log_path: Path, status: int) -> str:
     said = log_path.read_text(errors="replace").strip()
     return f"cdk deploy failed with status {status}:\n{said}"
+
+
+def installed_names(folder: Path) -> Path:
+    """Make the folder into one that Python can import `lanes`, `lanes_cdk` and the others from, and return it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, source in _FOLDERS.items():
+        # Another deploy may make it at the same moment.
+        with contextlib.suppress(FileExistsError):
+            (folder / name).symlink_to(ROOT / source)
+    return folder

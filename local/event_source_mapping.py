@@ -27,8 +27,7 @@ from lanes.mapping.rules import (
 )
 
 from .environment import Invocation
-from .model.queue_mapping import PolledMessage, QueueMapping
-from .polled_queue import PollError
+from .polled_queue import PolledMessage, PollError, QueueMapping
 from .slots import SlotWait
 
 _logger = logging.getLogger(__name__)

@@ -15,21 +15,15 @@ from typing import Any, Self
 from lanes.mapping.rules import ThrottleBackoff, start_order
 
 from .account import MAPPING_KEY, USER_KEY, connection_variables
-from .deploy import CdkApp, bootstrap, deploy
-from .deployed import Deployed, DeploymentReader, make_client
+from .deploy import ROOT, CdkApp, bootstrap, deploy
+from .deployed import CodeStore, Deployed, DeploymentReader, make_client
 from .event_source_mapping import EventSourceMappingEmulator
 from .function import DeployedFunction, FunctionSettings
-from .function_code import CodeStore
-from .installed import ROOT
 from .invocations import InvokeEndpoint
 from .log_delivery import FunctionLog, LogDelivery
-from .model.queue_mapping import QueueMapping
-from .model.schedule import QueueTarget
-from .polled_queue import SqsQueue
-from .receives import Receive, read_receives
-from .schedule import ScheduleEmulator
-from .scheduler import SchedulerEmulator
-from .server import AwsServer
+from .polled_queue import QueueMapping, SqsQueue
+from .schedules import QueueTarget, ScheduleEmulator, SchedulerEmulator
+from .server import AwsServer, Receive, read_receives
 from .stream_mapping import StreamMappingEmulator
 from .unknowns import QueueUnknowns, Unknowns
 

@@ -13,10 +13,13 @@ import subprocess
 import sys
 import threading
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
+
+from lanes.testing.fifo.message import ReceivedMessage
 
 from .account import ACCOUNT, HOST, REGION, without_aws_settings
 from .callers import CALLS_PATH, ProgramsOnly
@@ -27,7 +30,7 @@ _ROOT = Path(__file__).resolve().parent.parent
 _STOP_SECONDS = 5.0
 FIGURES = "--figures"
 RECEIVES = "LANES_SERVER_RECEIVES"
-"""Variable with the path of a file for the receives of FIFO queues; see `local.receives`."""
+"""Variable with the path of a file for the receives of FIFO queues, a line of JSON for each message."""
 UNKNOWNS = "LANES_SERVER_UNKNOWNS"
 """Variable with the undocumented behaviour of the FIFO queues as JSON; see `local.unknowns`."""
 
@@ -161,7 +164,6 @@ def serve(port: int, *options: str, environment: Mapping[str, str] = os.environ)
     from .callers import CallCounter
     from .corrections import install
     from .corrections.sqs_queue import on_receive, set_unknowns
-    from .receives import write_receives
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     install()
@@ -195,3 +197,37 @@ def _end_with_parent() -> None:
 
 if __name__ == "__main__":
     serve(int(sys.argv[1]), *sys.argv[2:])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receive:
+    """One message of one receive; `sent_at` is in epoch seconds."""
+
+    queue: str
+    group: str
+    sequence: int
+    sent_at: float
+    receive_count: int
+    body: str
+
+
+def write_receives(path: Path, queue: str, messages: Sequence[ReceivedMessage]) -> None:
+    """Add the messages of one receive to a file."""
+    with path.open("a", encoding="utf-8") as file:
+        for message in messages:
+            receive = Receive(
+                queue=queue,
+                group=message.group,
+                sequence=message.sequence_number,
+                sent_at=message.sent_at,
+                receive_count=message.receive_count,
+                body=message.body,
+            )
+            file.write(json.dumps(asdict(receive)) + "\n")
+
+
+def read_receives(path: Path) -> Iterator[Receive]:
+    """Read the receives so far, in their order."""
+    with path.open(encoding="utf-8") as file:
+        for line in file:
+            yield Receive(**json.loads(line))

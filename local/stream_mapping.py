@@ -1,26 +1,173 @@
 """
-The emulated event source mapping of a table's stream: reads each shard, invokes the deployed function.
+The event source mapping of a table's stream: its rules, and a thread that reads each shard and invokes the function.
 
-`local.model.stream_mapping` decides about batches; this module has the thread and the calls.
+The rules are pure decisions: which records pass the filters, the event of the function, the retries of a failed batch.
 """
 
+import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Self
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from .event_source_mapping import Invocable
-from .model.stream_mapping import (
-    POLL_EVERY,
-    StreamMappingSettings,
-    failure_note,
-    passes,
-    retry_wait,
-    stream_event,
-)
-from .repeated import Repeated
+from .polled_queue import without_qualifier
+from .schedules import Repeated
+
+# AWS: BatchSize of a stream is 100 unless set (CreateEventSourceMapping, API reference of Lambda).
+USUAL_BATCH = 100
+# AWS: "Lambda polls shards in your DynamoDB stream for records at a base rate of 4 times per second" (Developer
+# Guide, "Using AWS Lambda with Amazon DynamoDB").
+POLL_EVERY = timedelta(milliseconds=250)
+# AWS: a stream keeps its records for 24 hours (DynamoDB, "Change data capture with DynamoDB Streams").
+STREAM_RETENTION = timedelta(hours=24)
+# The waits between the tries of a failed batch are not documented: these numbers are ours.
+FIRST_RETRY, LONGEST_RETRY = timedelta(seconds=1), timedelta(seconds=30)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamMappingSettings:
+    """One deployed event source mapping of a stream, as ListEventSourceMappings returns it."""
+
+    uuid: str
+    stream_arn: str
+    function_arn: str
+    batch_size: int = USUAL_BATCH
+    enabled: bool = True
+    patterns: tuple[str, ...] = ()
+    maximum_retries: int = -1
+    maximum_age: timedelta = STREAM_RETENTION
+    failure_destination: str | None = None
+
+    @classmethod
+    def from_api(cls, configuration: Mapping[str, Any]) -> Self:
+        """Read an entry of ListEventSourceMappings."""
+        filters = (configuration.get("FilterCriteria") or {}).get("Filters") or []
+        failure = (configuration.get("DestinationConfig") or {}).get("OnFailure") or {}
+        seconds = int(configuration.get("MaximumRecordAgeInSeconds") or -1)
+        return cls(
+            uuid=configuration["UUID"],
+            stream_arn=configuration["EventSourceArn"],
+            function_arn=without_qualifier(configuration["FunctionArn"]),
+            batch_size=int(configuration.get("BatchSize") or USUAL_BATCH),
+            enabled=configuration.get("State") in {"Enabled", "Enabling"},
+            patterns=tuple(one["Pattern"] for one in filters),
+            maximum_retries=int(configuration.get("MaximumRetryAttempts", -1)),
+            # AWS: -1, the default, means no limit but that of the stream (CreateEventSourceMapping).
+            maximum_age=STREAM_RETENTION if seconds < 0 else timedelta(seconds=seconds),
+            failure_destination=failure.get("Destination"),
+        )
+
+    @property
+    def table_name(self) -> str:
+        """Name of the table, in the middle of the stream's ARN."""
+        return self.stream_arn.split("/")[1]
+
+
+def passes(record: Mapping[str, Any], patterns: Sequence[str]) -> bool:
+    """
+    Return whether a record reaches the function.
+
+    # AWS: a record passes when it meets any one filter; all conditions of a filter must hold, any value of a list
+    # may match. Records that don't pass are gone by: the iterator moves on (Developer Guide, "Control which events
+    # Lambda sends to your function").
+    """
+    return not patterns or any(_matches(record, json.loads(pattern)) for pattern in patterns)
+
+
+def _matches(value: Any, rule: Any) -> bool:
+    if isinstance(rule, dict):
+        return isinstance(value, Mapping) and all(
+            _matches(value.get(name), inner) for name, inner in rule.items()
+        )
+    return any(_meets(value, condition) for condition in rule)
+
+
+def _meets(value: Any, condition: Any) -> bool:
+    """Compare with one element of a rule: a literal, or an object with one comparison."""
+    if not isinstance(condition, dict):
+        return bool(value == condition)
+    ((comparison, wanted),) = condition.items()
+    if comparison == "exists":
+        return (value is not None) is bool(wanted)
+    if comparison == "prefix":
+        return isinstance(value, str) and value.startswith(wanted)
+    if comparison == "anything-but":
+        return value is not None and value not in wanted
+    raise ValueError(f"the comparison {comparison!r} of an event filter is not emulated")
+
+
+def stream_event(records: Sequence[Mapping[str, Any]], settings: StreamMappingSettings) -> bytes:
+    """
+    Write the event of a batch.
+
+    # AWS: the example event of Using AWS Lambda with Amazon DynamoDB; times are epoch seconds there.
+    """
+    region = settings.stream_arn.split(":")[3]
+    described = [
+        {**record, "awsRegion": region, "eventSourceARN": settings.stream_arn, "eventSource": "aws:dynamodb"}
+        for record in records
+    ]
+    return json.dumps({"Records": described}, default=_plain).encode()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.timestamp()
+    raise TypeError(f"{type(value).__name__} in a stream record")
+
+
+def retry_wait(tries: int, *, age: timedelta, settings: StreamMappingSettings) -> timedelta | None:
+    """
+    Give the wait before a failed batch is tried again, or None to give it up.
+
+    # AWS: a failed batch is tried until it succeeds, its retries are used up or its records are too old; the shard
+    # waits meanwhile (Developer Guide, "Using AWS Lambda with Amazon DynamoDB").
+
+    Args:
+        tries: so far, from 1.
+        age: of the oldest record of the batch.
+        settings: of the mapping.
+    """
+    if settings.maximum_retries >= 0 and tries > settings.maximum_retries:
+        return None
+    if age >= settings.maximum_age:
+        return None
+    doublings: int = 2 ** min(tries - 1, 20)
+    return min(FIRST_RETRY * doublings, LONGEST_RETRY)
+
+
+def failure_note(
+    records: Sequence[Mapping[str, Any]], *, tries: int, shard: str, settings: StreamMappingSettings
+) -> str:
+    """
+    Write the message to the failure destination: the place of the batch, not its records.
+
+    # AWS: "Example invocation record" of Using AWS Lambda with Amazon DynamoDB.
+    """
+    numbers = [record["dynamodb"]["SequenceNumber"] for record in records]
+    return json.dumps(
+        {
+            "requestContext": {
+                "functionArn": settings.function_arn,
+                "condition": "RetryAttemptsExhausted",
+                "approximateInvokeCount": tries,
+            },
+            "version": "1.0",
+            "timestamp": datetime.now(UTC).isoformat(),
+            "DDBStreamBatchInfo": {
+                "shardId": shard,
+                "startSequenceNumber": numbers[0],
+                "endSequenceNumber": numbers[-1],
+                "batchSize": len(records),
+                "streamArn": settings.stream_arn,
+            },
+        }
+    )
+
 
 _logger = logging.getLogger(__name__)
 # AWS: GetRecords answers with up to 1,000 records (API reference of DynamoDB Streams).

@@ -16,25 +16,13 @@ from moto.cloudformation.exceptions import CloudFormationError, ValidationError
 from moto.core.responses import ActionResult, EmptyResult
 from moto.s3.models import s3_backends
 
-from . import mappings, resources
 from .models import RecordedResource
-from .moto_version import check_moto_version
 
 _REVIEW = "REVIEW_IN_PROGRESS"
-_installed: list[bool] = []
 
 
-def install() -> None:
-    """
-    Correct moto's CloudFormation in this process; a second call does nothing.
-
-    Raises:
-        MotoVersionError: another moto than the corrected one is installed.
-    """
-    check_moto_version()
-    if _installed:
-        return
-    _installed.append(True)
+def correct() -> None:
+    """Correct moto's CloudFormation in this process."""
     _record_unknown_types()
     _read_templates_from_any_host()
     _read_outputs_of_other_stacks()
@@ -45,8 +33,6 @@ def install() -> None:
     _resolve_previous_parameter_values()
     _complete_change_sets()
     _fail_fast()
-    mappings.install()
-    resources.install()
 
 
 def _record_unknown_types() -> None:

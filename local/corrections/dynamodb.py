@@ -1,5 +1,5 @@
 """
-Corrections of moto 5.2.5's DynamoDB.
+Corrections of moto's DynamoDB, and of tables in its CloudFormation.
 
 1. Calls are isolated. moto's server answers each connection in a thread of its own and guards no table, so
    conditional writes could both win, and a query could meet a table that changes under it. Here calls come one by one.
@@ -13,36 +13,28 @@ reference of DynamoDB, TransactWriteItems).
 
 import copy
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from moto.cloudformation.exceptions import ValidationError
 from moto.dynamodb import models
 from moto.dynamodb.comparisons import get_filter_expression
 from moto.dynamodb.exceptions import TransactionCanceledException
-from moto.dynamodb.models import DynamoDBBackend
-from moto.dynamodb.models.table import Table
+from moto.dynamodb.models import DynamoDBBackend, dynamodb_backends
+from moto.dynamodb.models.table import GlobalSecondaryIndex, Table
 from moto.dynamodb.responses import DynamoHandler
 
-from .moto_version import check_moto_version
+from .models import is_true, replace_method
 
-_MARK = "_lanes_corrected"
 _one_at_a_time = threading.RLock()
 
 
-def install() -> None:
-    """
-    Correct moto's DynamoDB in this process; calling it again changes nothing.
-
-    Raises:
-        MotoVersionError: another moto is installed than the one this correction was written for.
-    """
-    check_moto_version()
-    if getattr(DynamoHandler, _MARK, False):
-        return
+def correct() -> None:
+    """Correct moto's DynamoDB in this process."""
     DynamoHandler.call_action = _isolated(DynamoHandler.call_action)
     DynamoDBBackend.transact_write_items = _judged_first(DynamoDBBackend.transact_write_items)
     models.copy = _CopyWithoutTables
-    setattr(DynamoHandler, _MARK, True)
+    _correct_tables()
 
 
 class _CopyWithoutTables:
@@ -91,3 +83,82 @@ def _reason(backend: Any, operation: str, action: dict[str, Any]) -> tuple[str |
     wanted = action.get("ReturnValuesOnConditionCheckFailure") == "ALL_OLD" and current is not None
     item = current.to_json()["Attributes"] if wanted else None
     return "ConditionalCheckFailed", "The conditional request failed", item
+
+
+def _correct_tables() -> None:
+    def complete(original: Any) -> Callable[..., Any]:
+        def create(cls: Any, resource_name: str, cloudformation_json: Any, *args: Any, **kw: Any) -> Any:
+            table = original(cls, resource_name, cloudformation_json, *args, **kw)
+            _apply_table_features(table, cloudformation_json["Properties"])
+            return table
+
+        return create
+
+    def update(_cls: Any, /, original_resource: Any, cloudformation_json: Any, **_kw: Any) -> Any:
+        properties = cloudformation_json["Properties"]
+        _refuse_other_indexes(original_resource, properties)
+        original_resource.attr = properties["AttributeDefinitions"]
+        original_resource.global_indexes = [
+            GlobalSecondaryIndex.create(index, original_resource.table_key_attrs)
+            for index in properties.get("GlobalSecondaryIndexes", [])
+        ]
+        protected = is_true(properties.get("DeletionProtectionEnabled"))
+        original_resource.deletion_protection_enabled = protected
+        _apply_table_features(original_resource, properties)
+        return original_resource
+
+    replace_method(Table, "create_from_cloudformation_json", complete)
+    Table.update_from_cloudformation_json = classmethod(update)
+
+
+def _refuse_other_indexes(table: Any, properties: dict[str, Any]) -> None:
+    """
+    Refuse what CloudFormation refuses of a table's indexes, and keys with which it would make another table.
+
+    AWS: one index in an update, and no other keys or projection under a name (CloudFormation, AWS::DynamoDB::Table).
+    """
+    keys = (table.schema, [_parts(one.describe()) for one in table.indexes])
+    if keys != (
+        properties["KeySchema"],
+        [_parts(one) for one in properties.get("LocalSecondaryIndexes", [])],
+    ):
+        raise ValidationError(
+            message=f"the keys and local indexes of the table {table.name} can't be changed on this machine, where "
+            "tables are not replaced; give the new table another logical id"
+        )
+    old = {one.name: _parts(one.describe()) for one in table.global_indexes}
+    new = {one["IndexName"]: _parts(one) for one in properties.get("GlobalSecondaryIndexes", [])}
+    if any(parts != old.get(name, parts) for name, parts in new.items()):
+        raise ValidationError(
+            message="Cannot update GSI's properties other than Provisioned Throughput and Contributor Insights "
+            "Specification. You can create a new GSI with a different name."
+        )
+    if len(old.keys() ^ new.keys()) > 1:
+        raise ValidationError(
+            message="Cannot perform more than one GSI creation or deletion in a single update"
+        )
+
+
+def _parts(index: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return name, keys and projection of an index, which AWS compares."""
+    projection = index["Projection"]
+    return (
+        index["IndexName"],
+        [(key["AttributeName"], key["KeyType"]) for key in index["KeySchema"]],
+        projection["ProjectionType"],
+        {*projection.get("NonKeyAttributes", [])},
+    )
+
+
+def _apply_table_features(table: Any, properties: dict[str, Any]) -> None:
+    """Time to live and point-in-time recovery, which moto drops from the template."""
+    backend = dynamodb_backends[table.account_id][table.region_name]
+    expiry = properties.get("TimeToLiveSpecification")
+    if expiry:
+        specification = {"Enabled": is_true(expiry.get("Enabled")), "AttributeName": expiry["AttributeName"]}
+        backend.update_time_to_live(table.name, specification)
+    else:
+        table.ttl = {"TimeToLiveStatus": "DISABLED"}
+    recovery = properties.get("PointInTimeRecoverySpecification", {})
+    enabled = is_true(recovery.get("PointInTimeRecoveryEnabled"))
+    backend.update_continuous_backups(table.name, {"PointInTimeRecoveryEnabled": enabled})

@@ -6,6 +6,7 @@ functions, of which moto's version has no attributes; schedules and their groups
 base class, so this module need only be imported.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Self
 
@@ -13,6 +14,17 @@ import moto.awslambda.models as functions
 import moto.scheduler.models as scheduler
 from moto.awslambda.exceptions import UnknownFunctionException
 from moto.core.common_models import CloudFormationModel
+
+
+def replace_method(owner: Any, name: str, make: Callable[[Any], Callable[..., Any]]) -> None:
+    """Put `make(original)` in the place of a class method."""
+    original = getattr(owner, name).__func__
+    setattr(owner, name, classmethod(make(original)))
+
+
+def is_true(value: Any) -> bool:
+    """Read a flag of a template or a request, where it may be a text."""
+    return str(value).lower() == "true"
 
 
 class RecordedResource(CloudFormationModel):  # type: ignore[misc]
@@ -92,8 +104,8 @@ class RecordedResource(CloudFormationModel):  # type: ignore[misc]
         """Nothing exists outside the stack."""
 
 
-def install_versions() -> None:
-    """Correct versions in this process; called once by `resources.install`. The alias is known by being a model."""
+def correct_versions() -> None:
+    """Correct versions in this process. The alias is known by being a model."""
     version = functions.LambdaVersion
     version.create_from_cloudformation_json = classmethod(_publish)
     version.physical_resource_id = property(lambda one: one.arn)

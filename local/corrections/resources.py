@@ -1,5 +1,5 @@
 """
-Corrections of moto's CloudFormation for queues, functions, mappings, tables and parameters.
+Corrections of moto's CloudFormation for queues, functions, mappings and parameters.
 
 Creates follow the whole template, updates change only the template's changes, and moto's own event source
 mapping stays off.
@@ -13,12 +13,15 @@ import moto.awslambda.models as functions
 import moto.dynamodb.models.table as tables
 import moto.sqs.models as queues
 import moto.ssm.models as parameters
+from moto.awslambda.exceptions import LambdaClientError
 from moto.cloudformation.exceptions import ValidationError
-from moto.dynamodb.models import dynamodb_backends
 from moto.s3.models import s3_backends
+from moto.sqs.models import sqs_backends
 
-from ..model.queue_mapping import without_qualifier
-from .models import install_versions
+from lanes.mapping.rules import MAX_BATCH
+
+from ..polled_queue import without_qualifier
+from .models import correct_versions, is_true, replace_method
 
 _FIFO = ".fifo"
 _QUEUE_NAME_LENGTH = 80
@@ -32,14 +35,14 @@ _QUEUE_DEFAULTS = {
 }
 
 
-def install() -> None:
-    """Correct the resources of a stack in this process; called once by `cloudformation.install`."""
+def correct() -> None:
+    """Correct the resources of a stack in this process."""
     _switch_off_motos_mapping()
     _correct_queues()
     _correct_functions()
-    install_versions()
+    correct_versions()
     _correct_mappings()
-    _correct_tables()
+    _refuse_mappings()
     _correct_parameters()
 
 
@@ -60,12 +63,6 @@ def _switch_off_motos_mapping() -> None:
         owner.lambda_event_source_mappings = property(mappings, ignore)
 
 
-def _replace(owner: Any, name: str, make: Callable[[Any], Callable[..., Any]]) -> None:
-    """Put `make(original)` in the place of a class method."""
-    original = getattr(owner, name).__func__
-    setattr(owner, name, classmethod(make(original)))
-
-
 def _correct_queues() -> None:
     def named(original: Any) -> Callable[..., Any]:
         def create(
@@ -74,7 +71,7 @@ def _correct_queues() -> None:
             properties = cloudformation_json["Properties"]
             name = str(resource_name)
             if not properties.get("QueueName"):
-                name = _generated_queue_name(name, is_fifo=_is_true(properties.get("FifoQueue")))
+                name = _generated_queue_name(name, is_fifo=is_true(properties.get("FifoQueue")))
             if name in queues.sqs_backends[account][region].queues:
                 raise ValidationError(message=f"the queue {name} already exists")
             return original(cls, name, cloudformation_json, account, region, **kw)
@@ -84,7 +81,7 @@ def _correct_queues() -> None:
     def all_attributes(_original: Any) -> Callable[..., Any]:
         def update(_cls: Any, original_resource: Any, cloudformation_json: Any, **_kw: Any) -> Any:
             properties = cloudformation_json["Properties"]
-            if _is_true(properties.get("FifoQueue")) != original_resource.fifo_queue:
+            if is_true(properties.get("FifoQueue")) != original_resource.fifo_queue:
                 # AWS: another FifoQueue means another queue ("Update requires: Replacement").
                 raise ValidationError(
                     message=f"the type of the queue {original_resource.name} can't be changed on this machine, where "
@@ -98,8 +95,8 @@ def _correct_queues() -> None:
 
         return update
 
-    _replace(queues.Queue, "create_from_cloudformation_json", named)
-    _replace(queues.Queue, "update_from_cloudformation_json", all_attributes)
+    replace_method(queues.Queue, "create_from_cloudformation_json", named)
+    replace_method(queues.Queue, "update_from_cloudformation_json", all_attributes)
 
 
 def _correct_parameters() -> None:
@@ -116,7 +113,7 @@ def _correct_parameters() -> None:
 
         return create
 
-    _replace(parameters.Parameter, "create_from_cloudformation_json", with_tags)
+    replace_method(parameters.Parameter, "create_from_cloudformation_json", with_tags)
 
 
 def _generated_queue_name(name: str, *, is_fifo: bool) -> str:
@@ -147,8 +144,8 @@ def _correct_functions() -> None:
 
         return update
 
-    _replace(functions.LambdaFunction, "create_from_cloudformation_json", complete)
-    _replace(functions.LambdaFunction, "update_from_cloudformation_json", everything)
+    replace_method(functions.LambdaFunction, "create_from_cloudformation_json", complete)
+    replace_method(functions.LambdaFunction, "update_from_cloudformation_json", everything)
     _tell_log_groups()
 
 
@@ -233,8 +230,8 @@ def _correct_mappings() -> None:
 
         return update
 
-    _replace(functions.EventSourceMapping, "create_from_cloudformation_json", of_the_alias)
-    _replace(functions.EventSourceMapping, "update_from_cloudformation_json", defaults_for_the_rest)
+    replace_method(functions.EventSourceMapping, "create_from_cloudformation_json", of_the_alias)
+    replace_method(functions.EventSourceMapping, "update_from_cloudformation_json", defaults_for_the_rest)
 
 
 def _keep_alias(mapping: Any, cloudformation_json: Any) -> None:
@@ -246,84 +243,75 @@ def _keep_alias(mapping: Any, cloudformation_json: Any) -> None:
         mapping.function_arn = f"{without_qualifier(mapping.function_arn)}:{qualifier}"
 
 
-def _correct_tables() -> None:
-    def complete(original: Any) -> Callable[..., Any]:
-        def create(cls: Any, resource_name: str, cloudformation_json: Any, *args: Any, **kw: Any) -> Any:
-            table = original(cls, resource_name, cloudformation_json, *args, **kw)
-            _apply_table_features(table, cloudformation_json["Properties"])
-            return table
+class MappingExistsError(LambdaClientError):  # type: ignore[misc]
+    """The queue is mapped to the function already."""
 
-        return create
+    code = 409
 
-    def update(_cls: Any, /, original_resource: Any, cloudformation_json: Any, **_kw: Any) -> Any:
-        properties = cloudformation_json["Properties"]
-        _refuse_other_indexes(original_resource, properties)
-        original_resource.attr = properties["AttributeDefinitions"]
-        original_resource.global_indexes = [
-            tables.GlobalSecondaryIndex.create(index, original_resource.table_key_attrs)
-            for index in properties.get("GlobalSecondaryIndexes", [])
-        ]
-        protected = _is_true(properties.get("DeletionProtectionEnabled"))
-        original_resource.deletion_protection_enabled = protected
-        _apply_table_features(original_resource, properties)
-        return original_resource
-
-    _replace(tables.Table, "create_from_cloudformation_json", complete)
-    tables.Table.update_from_cloudformation_json = classmethod(update)
+    def __init__(self, mapping: Any) -> None:
+        super().__init__(
+            "ResourceConflictException",
+            f'An event source mapping with SQS arn (" {mapping.event_source_arn} ") and function '
+            f'(" {mapping.function_arn} ") already exists. Please update or delete the existing mapping with UUID '
+            f"{mapping.uuid}",
+        )
 
 
-def _refuse_other_indexes(table: Any, properties: dict[str, Any]) -> None:
+def _refuse_mappings() -> None:
     """
-    Refuse what CloudFormation refuses of a table's indexes, and keys with which it would make another table.
+    Refuse the mappings on queues that Lambda refuses.
 
-    AWS: one index in an update, and no other keys or projection under a name (CloudFormation, AWS::DynamoDB::Table).
+    moto accepts a queue with a visibility timeout below the function timeout, a batching window on a FIFO queue and a
+    second mapping of the same queue and function, and answers too large a batch size with a server error.
     """
-    keys = (table.schema, [_parts(one.describe()) for one in table.indexes])
-    if keys != (
-        properties["KeySchema"],
-        [_parts(one) for one in properties.get("LocalSecondaryIndexes", [])],
-    ):
-        raise ValidationError(
-            message=f"the keys and local indexes of the table {table.name} can't be changed on this machine, where "
-            "tables are not replaced; give the new table another logical id"
+    backend = functions.LambdaBackend
+    create, update = backend.create_event_source_mapping, backend.update_event_source_mapping
+
+    def create_event_source_mapping(self: Any, spec: dict[str, Any]) -> Any:
+        arn, name = spec.get("EventSourceArn", ""), spec.get("FunctionName", "")
+        queue = _queue(self, arn)
+        if queue is not None and name:
+            function = self.get_function(name)
+            for mapping in self._event_source_mappings.values():
+                if (mapping.event_source_arn, mapping.function_arn) == (arn, function.function_arn):
+                    raise MappingExistsError(mapping)
+            _check(queue, function, spec)
+        return create(self, spec)
+
+    def update_event_source_mapping(self: Any, uuid: str, spec: dict[str, Any]) -> Any:
+        mapping = self.get_event_source_mapping(uuid)
+        queue = None if mapping is None else _queue(self, mapping.event_source_arn)
+        if queue is not None:
+            function = self.get_function(spec.get("FunctionName") or mapping.function_arn)
+            _check(queue, function, mapping.get_configuration() | spec)
+        return update(self, uuid, spec)
+
+    backend.create_event_source_mapping = create_event_source_mapping
+    backend.update_event_source_mapping = update_event_source_mapping
+
+
+def _queue(backend: Any, arn: str) -> Any:
+    """Return the queue with an ARN; None for a stream."""
+    queue = sqs_backends[backend.account_id][backend.region_name].queues.get(arn.rpartition(":")[2])
+    return queue if queue is not None and queue.queue_arn == arn else None
+
+
+def _check(queue: Any, function: Any, wanted: Mapping[str, Any]) -> None:
+    # AWS: the function timeout is at most the visibility timeout (Lambda developer guide, "Configuring a queue to use
+    # with Lambda"); batch size and batching window are those of "SQS event source mapping parameters".
+    if queue.visibility_timeout < function.timeout:
+        raise _refusal(
+            f"Queue visibility timeout: {queue.visibility_timeout} seconds is less than "
+            f"Function timeout: {function.timeout} seconds"
         )
-    old = {one.name: _parts(one.describe()) for one in table.global_indexes}
-    new = {one["IndexName"]: _parts(one) for one in properties.get("GlobalSecondaryIndexes", [])}
-    if any(parts != old.get(name, parts) for name, parts in new.items()):
-        raise ValidationError(
-            message="Cannot update GSI's properties other than Provisioned Throughput and Contributor Insights "
-            "Specification. You can create a new GSI with a different name."
-        )
-    if len(old.keys() ^ new.keys()) > 1:
-        raise ValidationError(
-            message="Cannot perform more than one GSI creation or deletion in a single update"
-        )
+    if not queue.fifo_queue:
+        return
+    if int(wanted.get("MaximumBatchingWindowInSeconds") or 0):
+        raise _refusal("Batching window is not supported for FIFO queues.")
+    size = int(wanted.get("BatchSize") or MAX_BATCH)
+    if size > MAX_BATCH:
+        raise _refusal(f"BatchSize {size} exceeds {MAX_BATCH}, the maximum for FIFO queues.")
 
 
-def _parts(index: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return name, keys and projection of an index, which AWS compares."""
-    projection = index["Projection"]
-    return (
-        index["IndexName"],
-        [(key["AttributeName"], key["KeyType"]) for key in index["KeySchema"]],
-        projection["ProjectionType"],
-        {*projection.get("NonKeyAttributes", [])},
-    )
-
-
-def _apply_table_features(table: Any, properties: dict[str, Any]) -> None:
-    """Time to live and point-in-time recovery, which moto drops from the template."""
-    backend = dynamodb_backends[table.account_id][table.region_name]
-    expiry = properties.get("TimeToLiveSpecification")
-    if expiry:
-        specification = {"Enabled": _is_true(expiry.get("Enabled")), "AttributeName": expiry["AttributeName"]}
-        backend.update_time_to_live(table.name, specification)
-    else:
-        table.ttl = {"TimeToLiveStatus": "DISABLED"}
-    recovery = properties.get("PointInTimeRecoverySpecification", {})
-    enabled = _is_true(recovery.get("PointInTimeRecoveryEnabled"))
-    backend.update_continuous_backups(table.name, {"PointInTimeRecoveryEnabled": enabled})
-
-
-def _is_true(value: Any) -> bool:
-    return str(value).lower() == "true"
+def _refusal(message: str) -> LambdaClientError:
+    return LambdaClientError("InvalidParameterValueException", message)

@@ -1,5 +1,5 @@
 """
-Corrections of moto 5.2.5's SQS: FIFO queues behave as AWS documents them, at any depth.
+Corrections of moto's SQS: FIFO queues behave as AWS documents them, at any depth.
 
 Every operation on messages of a FIFO queue is handled by `lanes.testing.fifo.queue`; standard queues and the
 administration of queues stay moto's. What this corrects, all of it for FIFO queues unless said otherwise:
@@ -26,37 +26,25 @@ administration of queues stay moto's. What this corrects, all of it for FIFO que
 Not modelled: throttling, approximate counts, permissions, message move tasks.
 """
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from moto.core.responses import ActionResult, EmptyResult
 from moto.sqs import models, responses
+from moto.sqs.exceptions import InvalidAttributeValue, InvalidParameterValue, SQSException
 
 from . import sqs_operations
-from .moto_version import check_moto_version
-from .sqs_checks import check_attributes, check_content, check_new_queue, check_type
-from .sqs_queue import LocalQueue, look_again, read_clock, set_clock
-
-__all__ = ["install", "look_again", "read_clock", "set_clock"]
-
-_MARK = "_lanes_corrected"
+from .models import is_true
+from .sqs_queue import LocalQueue
 
 
-def install() -> None:
-    """
-    Correct moto's SQS in this process; calling it again changes nothing.
-
-    Raises:
-        MotoVersionError: another moto is installed than the one these corrections were written for.
-    """
-    check_moto_version()
-    if getattr(responses.SQSResponse, _MARK, False):
-        return
+def correct() -> None:
+    """Correct moto's SQS in this process."""
     _route_operations()
     _correct_backend()
     _correct_administration()
     _correct_queue()
-    setattr(responses.SQSResponse, _MARK, True)
 
 
 def _route_operations() -> None:
@@ -74,7 +62,7 @@ def _routed(
         if not queue.fifo_queue:
             # moto keeps a message that it refuses for an attribute, and fails each receive of it.
             if original.__name__ == "send_message":
-                check_content(queue, response.params)
+                sqs_operations.check_content(queue, response.params)
             return original(response)
         answer = operation(queue, response.params)
         return ActionResult(answer) if answer else EmptyResult()
@@ -107,12 +95,12 @@ def _correct_administration() -> None:
     stock_purge, stock_delete = backend.purge_queue, backend.delete_queue
 
     def create_queue(self: Any, name: str, tags: dict[str, str] | None = None, **kwargs: Any) -> Any:
-        check_new_queue(name, kwargs)
+        _check_new_queue(name, kwargs)
         return stock_create(self, name, tags, **kwargs)
 
     def set_queue_attributes(self: Any, queue_name: str, attributes: dict[str, Any]) -> Any:
-        check_type(queue_name, attributes)
-        check_attributes(queue_name, attributes)
+        _check_type(queue_name, attributes)
+        _check_attributes(queue_name, attributes)
         return stock_set(self, queue_name, attributes)
 
     def purge_queue(self: Any, queue_name: str) -> None:
@@ -184,3 +172,96 @@ def _add_message(queue: Any, message: Any) -> None:
     with queue._messages_lock:  # noqa: SLF001
         queue._messages.append(message)  # noqa: SLF001
         queue._messages_lock.notify_all()  # noqa: SLF001
+
+
+# AWS: the ranges of the numeric attributes (CreateQueue and SetQueueAttributes API pages).
+_RANGES = {
+    "DelaySeconds": (0, 900),
+    "KmsDataKeyReusePeriodSeconds": (60, 86_400),
+    "MaximumMessageSize": (1_024, 1_048_576),
+    "MessageRetentionPeriod": (60, 1_209_600),
+    "ReceiveMessageWaitTimeSeconds": (0, 20),
+    "VisibilityTimeout": (0, 43_200),
+}
+# AWS: maxReceiveCount is 1 to 1,000 (developer guide, "Configure a dead-letter queue").
+_RECEIVE_COUNTS = range(1, 1_001)
+_FIFO_SUFFIX = ".fifo"
+
+
+def _check_new_queue(name: str, attributes: Mapping[str, Any]) -> None:
+    """
+    Refuse a queue that SQS would not create.
+
+    Raises:
+        SQSException: with SQS's error code.
+    """
+    # AWS: the name of a FIFO queue, and only such a name, ends in .fifo (CreateQueue API page).
+    if name.endswith(_FIFO_SUFFIX) and not is_true(attributes.get("FifoQueue")):
+        raise InvalidParameterValue(
+            "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length"
+        )
+    _check_attributes(name, attributes)
+
+
+def _check_type(name: str, attributes: Mapping[str, Any]) -> None:
+    """
+    Refuse another type for an existing queue.
+
+    Raises:
+        SQSException: with SQS's error code.
+    """
+    wanted = attributes.get("FifoQueue")
+    # AWS: the type of an existing queue can't be changed (CreateQueue API page, FifoQueue).
+    if wanted is not None and is_true(wanted) != name.endswith(_FIFO_SUFFIX):
+        raise SQSException(
+            "InvalidAttributeValue",
+            "Invalid value for the parameter FifoQueue. Reason: Modifying queue type is not supported.",
+        )
+
+
+def _check_attributes(name: str, attributes: Mapping[str, Any]) -> None:
+    """
+    Refuse values outside their range, and a dead-letter queue of another type.
+
+    Raises:
+        SQSException: with SQS's error code.
+    """
+    for attribute, (least, most) in _RANGES.items():
+        value = attributes.get(attribute)
+        if value is not None and not _is_between(value, least, most):
+            raise InvalidAttributeValue(attribute)
+    policy = attributes.get("RedrivePolicy")
+    if policy:
+        _check_redrive_policy(name, policy if isinstance(policy, dict) else _parse(policy))
+
+
+def _is_between(value: Any, least: int, most: int) -> bool:
+    try:
+        return least <= int(value) <= most
+    except ValueError:
+        return False
+
+
+def _parse(policy: str) -> dict[str, Any]:
+    try:
+        parsed = json.loads(policy)
+    except ValueError:
+        parsed = {}
+    # moto refuses JSON that is not an object, in its own words.
+    return parsed if isinstance(parsed, dict) else {}
+
+
+def _check_redrive_policy(name: str, policy: dict[str, Any]) -> None:
+    count = policy.get("maxReceiveCount")
+    if count is not None and not _is_between(count, _RECEIVE_COUNTS.start, _RECEIVE_COUNTS.stop - 1):
+        raise InvalidParameterValue(
+            f"Value {json.dumps(policy)} for parameter RedrivePolicy is invalid. Reason: Invalid value for "
+            f"maxReceiveCount: {count}, valid values are from 1 to 1000 both inclusive."
+        )
+    # AWS: the dead-letter queue of a FIFO queue is a FIFO queue, of a standard queue a standard queue
+    # (developer guide, "Dead-letter queues").
+    target = str(policy.get("deadLetterTargetArn", ""))
+    if target and target.endswith(_FIFO_SUFFIX) != name.endswith(_FIFO_SUFFIX):
+        raise SQSException(
+            "InvalidParameterCombination", "A queue and its dead-letter queue must be of the same type."
+        )

@@ -12,8 +12,7 @@ from pathlib import Path
 
 from lanes.errors import LanesError
 from local.account import without_aws_settings
-from local.deploy import DeployError
-from local.installed import ROOT
+from local.deploy import ROOT, DeployError
 from local.interrupts import interrupt_once
 from local.platform import Platform
 from local.server import ServerError

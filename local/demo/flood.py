@@ -23,9 +23,8 @@ from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment
 from lanes.events import Count, Event
 from local.account import REGION, USER_KEY, isolated_variables, without_aws_settings
-from local.deploy import CdkApp, deploy, run_guarded
+from local.deploy import ROOT, CdkApp, deploy, run_guarded
 from local.deployed import make_session
-from local.installed import ROOT
 from local.platform import Platform
 from simulator import oracle
 

@@ -6,18 +6,19 @@ from moto import mock_aws
 
 from lanes.testing.clock import FakeClock
 from lanes.testing.fifo.message import GroupOrder
-from local.corrections import sqs as corrections
+from local.corrections import install
+from local.corrections.sqs_queue import set_clock
 from tests.conformance.subjects import BotoSubject, ModelSubject
 
 
 @pytest.fixture
 def clock():
     """A test clock that the corrected queues go by."""
-    corrections.install()
+    install()
     clock = FakeClock()
-    corrections.set_clock(clock)
+    set_clock(clock)
     yield clock
-    corrections.set_clock(None)
+    set_clock(None)
 
 
 @pytest.fixture

@@ -12,8 +12,7 @@ from moto.moto_server import threaded_moto_server, werkzeug_app
 from moto.sqs import models
 from werkzeug.serving import WSGIRequestHandler
 
-from local.corrections import install, sqs_operations
-from local.corrections.moto_version import MotoVersionError, check_moto_version
+from local.corrections import MotoVersionError, check_moto_version, install, sqs_operations
 
 
 def methods_of(module, class_name):

@@ -6,8 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from moto.sqs.models import sqs_backends
 
-from local.corrections import sqs as corrections
-from local.corrections.sqs_queue import LOCK, LocalQueue
+from local.corrections.sqs_queue import LOCK, LocalQueue, look_again, set_clock
 
 WAIT_SECONDS = 20
 PATIENCE_SECONDS = 10
@@ -31,7 +30,7 @@ class Probe(threading.Condition):
 @pytest.fixture
 def probe(corrected):
     """The probe in place of the queue's own condition; polls wait in real time."""
-    corrections.set_clock(corrected.clock, polls_wait=True)
+    set_clock(corrected.clock, polls_wait=True)
     probe = Probe()
     backend = sqs_backends["123456789012"]["eu-central-1"]
     LocalQueue.of(backend.queues["queue.fifo"])._changed = probe
@@ -80,14 +79,14 @@ def test_the_end_of_a_visibility_timeout_wakes_a_waiting_receive(corrected, prob
 
     def pass_time():
         corrected.clock.advance(600)
-        corrections.look_again()
+        look_again()
 
     assert poll_until(corrected, probe, pass_time) == ["A1"]
 
 
 def test_a_waiting_receive_looks_again_by_itself_when_a_visibility_ends(corrected, probe):
     """In real time nobody has to wake it."""
-    corrections.set_clock(None)
+    set_clock(None)
     corrected.send("A1")
     corrected.receive(visibility=2)
     answer = corrected.client.receive_message(QueueUrl=corrected.url, WaitTimeSeconds=WAIT_SECONDS)

@@ -181,7 +181,7 @@ def test_requests_share_one_connection(endpoint, client):
     same = connection.sock is socket
     connection.close()
 
-    assert statuses == [200, 400, 500, 200]
+    assert statuses == [200, 400, 400, 200]
     assert same
 
 

@@ -7,7 +7,7 @@ import pytest
 from lanes.config import LanesConfig
 from local.demo import plan
 from local.demo.flood import Journal
-from local.installed import ROOT
+from local.deploy import ROOT
 
 SIZES = [100, 500, plan.DEFAULT_CUSTOMERS, 20_000]
 

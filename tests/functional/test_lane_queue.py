@@ -26,7 +26,7 @@ from lanes.depth import LaneDepth
 from lanes.errors import AwsError, ConfigurationError
 from lanes.message import LARGEST_BODY_BYTES
 from local import corrections
-from local.model.queue_mapping import PolledMessage
+from local.polled_queue import PolledMessage
 from tests.support.memory import record_with
 
 COUNTS = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]

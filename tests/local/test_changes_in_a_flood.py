@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from local.deploy import CdkApp
-from local.installed import ROOT
+from local.deploy import ROOT, CdkApp
 from local.platform import Platform
 from tests.support.command import Typed
 from tests.support.flood import AHEAD, PIECE, STACK, Flood, Work, left, outliving_mappings

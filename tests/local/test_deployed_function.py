@@ -1,14 +1,22 @@
 """Reserved concurrency and recycling of environments, with real processes."""
 
+import io
 import json
 import os
 import re
+import sysconfig
 import threading
+import zipfile
+from base64 import b64encode
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
 
+import msgspec
 import pytest
 
+from local.deployed import CodeStore
 from local.function import SAVED_AGAIN, DeployedFunction, FunctionSettings, Place, process_variables
 from tests.support.waiting import until
 
@@ -247,3 +255,30 @@ def test_a_free_slot_is_kept_for_the_lowest_rank_that_queues(function, tmp_path)
 def test_a_slot_that_is_free_already_is_kept_at_once(function):
     """It may become free between the throttle and the queue."""
     assert function.queue_for_slot(5).offered.is_set()
+
+
+def test_packages_with_native_code_of_another_machine_are_left_out(tmp_path):
+    """The asset is for Lambda's platform; a function on this machine imports what this environment has."""
+    native = next(Path(msgspec.__file__).parent.glob("_core*.so")).read_bytes()
+    elsewhere = native[:18] + b"\xff\xff" + native[20:64]
+    ours = sysconfig.get_config_var("EXT_SUFFIX")
+    files = {
+        "handler.py": b"",
+        "pure/__init__.py": b"",
+        f"same/_core{ours}": native,
+        "older/__init__.py": b"",
+        "older/_core.cpython-39-x86_64-linux-gnu.so": native,
+        "foreign/inside/_core.abi3.so": elsewhere,
+        "foreign/other/_core.abi3.so": elsewhere,
+    }
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as zipped:
+        for name, content in files.items():
+            zipped.writestr(name, content)
+    s3 = SimpleNamespace(get_object=lambda **_: {"Body": io.BytesIO(archive.getvalue())})
+
+    root = CodeStore(s3=s3, directory=tmp_path).task_root(
+        "https://b.s3.amazonaws.com/k", code_sha256=b64encode(b"1" * 32).decode()
+    )
+
+    assert {file.name for file in root.iterdir()} == {"handler.py", "pure", "same"}

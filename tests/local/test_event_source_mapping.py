@@ -1,5 +1,6 @@
 """The emulated mapping over a queue in memory and a function that is a Python callable."""
 
+import base64
 import json
 import threading
 from collections import deque
@@ -12,8 +13,7 @@ from lanes.mapping.rules import MappingSettings, Scaling, ThrottleBackoff
 from local import event_source_mapping
 from local.environment import Invocation
 from local.event_source_mapping import EventSourceMappingEmulator
-from local.model.queue_mapping import PolledMessage, QueueMapping
-from local.polled_queue import PollError
+from local.polled_queue import PolledMessage, PollError, QueueMapping
 from tests.support.waiting import until
 
 SETTINGS = MappingSettings(maximum_concurrency=2, reports_failures=True)
@@ -314,3 +314,62 @@ def test_messages_that_are_visible_again_are_not_returned(run):
     until(lambda: mapping.counters()["errors"] == 1)
 
     assert mapping.give_back_failed() == 0
+
+
+QUEUE_ARN = "arn:aws:sqs:eu-central-1:123456789012:jobs.fifo"
+FIELDS = {
+    "MessageId": "m1",
+    "ReceiptHandle": "handle-m1",
+    "Body": "{}",
+    "MD5OfBody": "99914b932bd37a50b983c5e7c90ae93b",
+    "Attributes": {
+        "ApproximateReceiveCount": "1",
+        "SentTimestamp": "1763672400000",
+        "SequenceNumber": "18850000000000000000",
+        "MessageGroupId": "g",
+        "SenderId": "AIDAEXAMPLE",
+        "MessageDeduplicationId": "m1",
+        "ApproximateFirstReceiveTimestamp": "1763672400001",
+    },
+}
+
+
+def test_a_mapping_is_read_from_the_lambda_api():
+    """Its queue, its function and its settings."""
+    mapping = QueueMapping.from_api(
+        {"UUID": "u", "EventSourceArn": QUEUE_ARN, "FunctionArn": "f", "BatchSize": 4, "State": "Enabled"}
+    )
+
+    assert (mapping.queue_name, mapping.function_arn, mapping.settings.batch_size) == ("jobs.fifo", "f", 4)
+
+
+def test_a_record_has_the_shape_of_a_lambda_event():
+    """Every key of the documented event is there, attributes unchanged."""
+    assert PolledMessage(FIELDS).record(QUEUE_ARN) == {
+        "messageId": "m1",
+        "receiptHandle": "handle-m1",
+        "body": "{}",
+        "attributes": FIELDS["Attributes"],
+        "messageAttributes": {},
+        "md5OfBody": "99914b932bd37a50b983c5e7c90ae93b",
+        "eventSource": "aws:sqs",
+        "eventSourceARN": QUEUE_ARN,
+        "awsRegion": "eu-central-1",
+    }
+
+
+def test_message_attributes_change_to_camel_case():
+    """Text stays text and binary becomes base64."""
+    received = FIELDS | {
+        "MessageAttributes": {
+            "trace": {"DataType": "String", "StringValue": "abc"},
+            "blob": {"DataType": "Binary", "BinaryValue": b"\x00\x01"},
+        }
+    }
+
+    attributes = PolledMessage(received).record(QUEUE_ARN)["messageAttributes"]
+
+    empty = {"stringListValues": [], "binaryListValues": []}
+    assert attributes["trace"] == {**empty, "dataType": "String", "stringValue": "abc"}
+    blob = base64.b64encode(b"\x00\x01").decode()
+    assert attributes["blob"] == {**empty, "dataType": "Binary", "binaryValue": blob}

@@ -7,8 +7,7 @@ from lanes.aws.clients import Clients, read_deployment
 from lanes.outbox import DynamoOutbox, EntryState
 from lanes.outbox.dynamodb.operations import DynamoDBOutboxOperations
 from lanes.outbox.dynamodb.store import DynamoDBOutboxStore
-from local.deploy import CdkApp
-from local.installed import ROOT
+from local.deploy import ROOT, CdkApp
 from tests.support.waiting import until
 
 STACK = "PriorityLanes-outbox"

@@ -12,10 +12,11 @@ from pathlib import Path
 import boto3
 import pytest
 
+from lanes.testing.fifo.queue import FifoQueue
 from local.account import function_key
 from local.deploy import CdkApp, DeployError
 from local.platform import Platform
-from local.server import AwsServer, ServerError
+from local.server import AwsServer, Receive, ServerError, read_receives, write_receives
 from local.state import running
 from tests.support.waiting import until
 
@@ -230,3 +231,25 @@ def _runs(pid):
         os.kill(pid, 0)
         return True
     return False
+
+
+def test_receives_are_read_as_the_queue_answered_them(tmp_path):
+    """Each time, with the count of that time."""
+    now = [1_700_000_000.125]
+    queue, path = FifoQueue(lambda: now[0]), tmp_path / "receives.jsonl"
+    sent = queue.send('{"id": "größer"}', group="g", deduplication_id="1")
+    for _ in range(2):
+        write_receives(path, "main.fifo", queue.receive())
+        now[0] += queue.settings.visibility_timeout.total_seconds()
+
+    first, second = read_receives(path)
+
+    assert first == Receive(
+        queue="main.fifo",
+        group="g",
+        sequence=sent.sequence_number,
+        sent_at=1_700_000_000.125,
+        receive_count=1,
+        body='{"id": "größer"}',
+    )
+    assert (second.sequence, second.receive_count) == (first.sequence, 2)

@@ -12,10 +12,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from local.changes import Files
 from local.deploy import CdkApp, DeployError
 from local.function import DeployedFunction, FunctionSettings
-from local.saved_code import Changes, CodeFolder
+from local.saved_code import Changes, CodeFolder, Files
 from local.terminal import Terminal
 from tests.support.waiting import until
 

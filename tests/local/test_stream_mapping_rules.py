@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from local.model.stream_mapping import StreamMappingSettings, failure_note, passes, retry_wait, stream_event
+from local.stream_mapping import StreamMappingSettings, failure_note, passes, retry_wait, stream_event
 
 SETTINGS = StreamMappingSettings(
     uuid="1",

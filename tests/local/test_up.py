@@ -19,13 +19,12 @@ from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues, pointer
 from lanes.errors import ConfigurationError
 from local.account import connection_variables
-from local.changes import Files
 from local.deployed import make_client
-from local.foreign_mappings import ForeignMappings
 from local.function import DeployedFunction, FunctionSettings
+from local.saved_code import Files
 from local.state import build_folder, claimed, running
 from local.unknowns import unknowns_of, variant_names
-from local.up import _explain, _last_line, describe
+from local.up import ForeignMappings, _explain, _last_line, describe
 from tests.support.command import ROOT, Typed
 
 FIFO = {"FifoQueue": "true"}

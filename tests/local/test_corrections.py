@@ -1,14 +1,18 @@
-"""What a real deploy needs of CloudFormation, and moto lacks."""
+"""What moto does otherwise than AWS: CloudFormation as a real deploy needs it, actions it lacks, and DynamoDB."""
 
 import io
 import json
+import threading
 import zipfile
 from contextlib import suppress
 
+import boto3
 import pytest
 from botocore.exceptions import ClientError
+from moto import mock_aws
 
-from local.corrections.moto_version import CORRECTED_VERSION, MotoVersionError, check_moto_version
+from local import corrections
+from local.corrections import dynamodb
 from local.deployed import make_client
 
 STACK = "corrected"
@@ -103,12 +107,6 @@ def stack(server):
     yield stack
     with suppress(ClientError):
         stack.cloudformation.delete_stack(StackName=STACK)
-
-
-def test_another_moto_is_refused():
-    """The message names both versions."""
-    with pytest.raises(MotoVersionError, match=rf"9\.9.*{CORRECTED_VERSION}"):
-        check_moto_version("9.9")
 
 
 def test_the_tags_of_a_parameter_are_a_map(stack):
@@ -371,12 +369,20 @@ def test_a_retained_resource_outlives_its_place_in_the_template(stack):
     assert stack.client("sqs").get_queue_url(QueueName=kept)["QueueUrl"].endswith(kept)
 
 
-def test_an_action_that_moto_lacks_is_an_error_of_its_service(stack):
-    """It was a page of HTML with status 500, which a client tries again and can't read."""
-    queue = "arn:aws:sqs:eu-central-1:123456789012:dead.fifo"
-
-    with pytest.raises(ClientError, match="StartMessageMoveTask is not emulated") as refused:
-        stack.client("sqs").start_message_move_task(SourceArn=queue)
+@pytest.mark.parametrize(
+    ("service", "action", "parameters"),
+    [
+        ("sqs", "start_message_move_task", {"SourceArn": "arn:aws:sqs:eu-central-1:123456789012:dead.fifo"}),
+        ("cloudformation", "list_imports", {"ExportName": "x"}),
+        ("cloudformation", "get_template_summary", {"TemplateBody": "}"}),
+        ("dynamodb", "list_exports", {}),
+        ("lambda", "get_account_settings", {}),
+    ],
+)
+def test_an_action_that_moto_lacks_or_fails_at_is_an_error_of_its_service(stack, service, action, parameters):
+    """It was a page of HTML with status 404 or 500, which a client tries again and can't read."""
+    with pytest.raises(ClientError, match="is not emulated on this machine") as refused:
+        getattr(stack.client(service), action)(**parameters)
 
     assert refused.value.response["Error"]["Code"].endswith("UnsupportedOperation")
     assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 400
@@ -600,3 +606,101 @@ def test_deleting_a_stack_deletes_what_it_made(stack):
     assert not functions.list_functions()["Functions"]
     assert not [one for one in stack.client("dynamodb").list_tables()["TableNames"] if one.startswith(prefix)]
     assert "-Queue-" not in str(stack.client("sqs").list_queues(QueueNamePrefix=prefix).get("QueueUrls"))
+
+
+@pytest.fixture
+def table():
+    """A table with a hundred items, in this process."""
+    corrections.install()
+    with mock_aws():
+        client = boto3.client("dynamodb")
+        client.create_table(
+            TableName="t",
+            KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
+            AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
+            BillingMode="PAY_PER_REQUEST",
+        )
+        for number in range(100):
+            client.put_item(TableName="t", Item={"pk": {"S": str(number)}, "n": {"N": "0"}})
+        yield client
+
+
+def _update(key, *, condition="n = :old", old="0"):
+    return {
+        "Update": {
+            "TableName": "t",
+            "Key": {"pk": {"S": key}},
+            "UpdateExpression": "SET n = :new",
+            "ConditionExpression": condition,
+            "ExpressionAttributeValues": {":new": {"N": "1"}, ":old": {"N": old}},
+        }
+    }
+
+
+def _numbers(client):
+    return {item["pk"]["S"]: item["n"]["N"] for item in client.scan(TableName="t")["Items"]}
+
+
+def test_a_transaction_changes_all_of_its_items(table):
+    """Without a failing condition every update takes effect."""
+    table.transact_write_items(TransactItems=[_update("1"), _update("2")])
+
+    assert {"1", "2"} == {key for key, number in _numbers(table).items() if number == "1"}
+
+
+def test_one_failing_condition_cancels_the_transaction_with_its_reason(table):
+    """Nothing changes, and the reasons come in the order of the actions."""
+    with pytest.raises(ClientError) as raised:
+        table.transact_write_items(TransactItems=[_update("1"), _update("2", old="7")])
+
+    reasons = raised.value.response["CancellationReasons"]
+    assert [reason["Code"] for reason in reasons] == ["None", "ConditionalCheckFailed"]
+    assert {"0"} == set(_numbers(table).values())
+
+
+def test_a_cancelled_transaction_undoes_nothing_of_others(table):
+    """What was written between two transactions stays when the second is cancelled."""
+    table.put_item(TableName="t", Item={"pk": {"S": "other"}, "n": {"N": "5"}})
+
+    with pytest.raises(ClientError):
+        table.transact_write_items(TransactItems=[_update("1", old="7")])
+
+    assert _numbers(table)["other"] == "5"
+
+
+def test_no_table_is_copied_for_a_transaction(table, monkeypatch):
+    """The cost of a transaction does not depend on what else is in its table."""
+    copied = []
+    monkeypatch.setattr(dynamodb.copy, "deepcopy", lambda value: copied.append(type(value).__name__) or value)
+
+    table.transact_write_items(TransactItems=[_update("1")])
+
+    assert "Table" not in copied
+
+
+def test_one_of_many_conditional_writers_wins(table):
+    """Eight threads claim the same item; the condition lets one of them in."""
+    won = []
+    start = threading.Barrier(8)
+
+    def claim(name):
+        start.wait()
+        try:
+            table.update_item(
+                TableName="t",
+                Key={"pk": {"S": "1"}},
+                UpdateExpression="SET held_by = :me",
+                ConditionExpression="attribute_not_exists(held_by)",
+                ExpressionAttributeValues={":me": {"S": name}},
+            )
+        except ClientError:
+            return
+        won.append(name)
+
+    threads = [threading.Thread(target=claim, args=(str(number),)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(won) == 1
