@@ -114,5 +114,10 @@ def deployment_in_memory(config: LanesConfig) -> Deployment:
         for lane in config.lanes
     }
     bell = f"https://sqs.invalid/{BELL}.fifo" if config.consumer.engine is EngineName.PULL else None
-    scheduler = Scheduler(group="", role_arn="", role_id=SCHEDULER_ROLE_ID, dead_letter_arn="")
+    scheduler = Scheduler(
+        group="lanes",
+        role_arn="arn:aws:iam::123456789012:role/scheduler",
+        role_id=SCHEDULER_ROLE_ID,
+        dead_letter_arn="arn:aws:sqs:eu-central-1:123456789012:undelivered",
+    )
     return Deployment(config=config, queues=queues, table="ledger", bell=bell, scheduler=scheduler)
