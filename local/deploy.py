@@ -90,7 +90,13 @@ def cdk_variables() -> dict[str, str]:
     here, path = str(Path(sys.executable).parent), os.environ.get("PATH", "")
     # An active environment stays in front: `cdk` starts the app with the first python3, which has its packages.
     first = [path, here] if os.environ.get("VIRTUAL_ENV") else [here, path]
-    return {"JSII_NODE": str(_node()), "PATH": os.pathsep.join([*first, str(_node().parent)])}
+    found = {"JSII_NODE": str(_node()), "PATH": os.pathsep.join([*first, str(_node().parent)])}
+    try:
+        with tempfile.TemporaryFile(dir=Path.home()):
+            return found
+    except OSError:
+        # jsii unpacks packages into a cache there, and fails without it, or tries for ever.
+        return found | {"JSII_RUNTIME_PACKAGE_CACHE": "disabled"}
 
 
 def _node() -> Path:

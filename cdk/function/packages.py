@@ -110,17 +110,20 @@ def install_reader(target: Path) -> None:
     if any(target.glob(f"{READER.partition('==')[0]}-*.dist-info")):
         return
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "priority-lanes")
-    kept = caches / f"{READER}-cp{PYTHON}-{MACHINE}"
-    if not kept.is_dir():
-        caches.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=caches) as scratch:
-            fetched = Path(scratch, "fetched")
-            _fetch_pinned([READER], fetched)
-            _check_platforms(fetched)
-            # Another synthesis may have been faster.
+    kept = source = caches / f"{READER}-cp{PYTHON}-{MACHINE}"
+    with tempfile.TemporaryDirectory() as scratch:
+        if not kept.is_dir():
+            source = Path(scratch, "fetched")
+            _fetch_pinned([READER], source)
+            _check_platforms(source)
+            # Another synthesis may have been faster, and in many a container the home folder can't be written.
             with contextlib.suppress(OSError):
-                fetched.rename(kept)
-    shutil.copytree(kept, target, dirs_exist_ok=True, ignore=lambda _, names: INSTALLER_FILES & {*names})
+                caches.mkdir(parents=True, exist_ok=True)
+                with tempfile.TemporaryDirectory(dir=caches) as beside:
+                    shutil.copytree(source, Path(beside, "fetched")).rename(kept)
+        shutil.copytree(
+            source, target, dirs_exist_ok=True, ignore=lambda _, names: INSTALLER_FILES & {*names}
+        )
 
 
 def _key(name: str) -> str:

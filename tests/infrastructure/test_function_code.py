@@ -330,10 +330,10 @@ def test_a_handler_that_names_its_type_brings_its_reader(folder, local_index, tm
     """For the function's platform; only the first synthesis of a user needs an index, and a requirement goes first."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (folder / "plain.py").write_text("def place(message: Message[Any]): ...\n")
-    targets = [tmp_path / name for name in ("plain", "refused", "other", "typed", "again", "own")]
+    targets = [tmp_path / name for name in ("plain", "refused", "other", "homeless", "typed", "again", "own")]
     for target in targets:
         target.mkdir()
-    plain, refused, other, typed, again, own = targets
+    plain, refused, other, homeless, typed, again, own = targets
 
     bundle(folder, plain)
     (folder / "typed.py").write_text("def place(message: Message[Order]): ...\n")
@@ -345,6 +345,10 @@ def test_a_handler_that_names_its_type_brings_its_reader(folder, local_index, tm
     with pytest.raises(RuntimeError, match="HASHES"):
         bundle(folder, other)
     hashed(monkeypatch, packages.READER, wheel)
+    # In many a container the home folder can't be written.
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "plain.py"))
+    bundle(folder, homeless)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     bundle(folder, typed)
     for wheel in local_index.glob("msgspec*"):
         wheel.unlink()
@@ -353,7 +357,7 @@ def test_a_handler_that_names_its_type_brings_its_reader(folder, local_index, tm
     (folder / "requirements.txt").write_text("msgspec==0.21\n")
     bundle(folder, own)
 
-    assert [(target / "msgspec.py").exists() for target in targets] == [False] * 3 + [True] * 3
+    assert [(target / "msgspec.py").exists() for target in targets] == [False] * 3 + [True] * 4
     assert not (again / f"msgspec-{version}.dist-info" / "RECORD").exists()
     assert (own / "msgspec-0.21.dist-info").is_dir()
 

@@ -11,6 +11,7 @@ import pytest
 import typer.testing
 
 from lanes.cli import main as command_line
+from local.deploy import cdk_variables
 
 SET_UP = Path(__file__).parents[2] / ".ci" / "set-up"
 FAKE_PYTHON = """#!/bin/sh
@@ -45,6 +46,7 @@ def test_cdk_starts_an_app_with_the_python_of_the_active_environment(monkeypatch
     first, second, node = environment["PATH"].split(":")
     assert (first, second) == (("/app/venv/bin", here) if active else (here, "/app/venv/bin"))
     assert Path(program) == Path(node, "node") == Path(environment["JSII_NODE"])
+    assert "JSII_RUNTIME_PACKAGE_CACHE" not in environment
     assert words[2:] == ["deploy", "-c", "stage=prod", "--profile", "p"]
 
 
@@ -72,6 +74,14 @@ def test_cdk_outside_an_app_says_where_to_go(monkeypatch, tmp_path, words, is_ru
             f"{tmp_path} is not a CDK app: it has no cdk.json. Change to the folder of your app, or make one with "
             "`lanes new`"
         )
+
+
+def test_a_home_folder_that_cannot_be_written_stops_no_app(monkeypatch, tmp_path):
+    """As in many a container: without jsii's cache there, which it would try to make for ever."""
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("HOME", str(tmp_path / "file"))
+
+    assert cdk_variables()["JSII_RUNTIME_PACKAGE_CACHE"] == "disabled"
 
 
 def test_cdk_needs_nothing_but_its_packages():
