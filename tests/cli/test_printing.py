@@ -1,6 +1,8 @@
-"""How rows look on terminals of several widths, and what an unanswered question ends with."""
+"""What the command prints: tables, long lines, and the errors of AWS and of missing packages."""
 
 import io
+import itertools
+import subprocess
 import sys
 from datetime import timedelta
 
@@ -12,7 +14,9 @@ from lanes.cli import printing
 from lanes.cli.busy import readings
 from lanes.cli.printing import confirm, format_value, layout, say
 from lanes.errors import AwsError
-from tests.support.command import DURATIONS
+from lanes.installing import install_hint
+from tests.docs.pages import ROOT
+from tests.support.command import DURATIONS, NOWHERE, Typed
 
 ROWS = [
     {
@@ -167,3 +171,153 @@ def test_a_duration_is_written_as_in_every_other_text():
 def test_durations_have_three_digits_or_two_units(seconds, text):
     """As on the page."""
     assert format_value(timedelta(seconds=seconds)) == text
+
+
+MESSAGE = (
+    "error: AWS can't be reached\n"
+    "  - the table could not be read, so that pauses, overrides and the number of cancelled messages are unknown\n"
+    "  - check the address and your network, and whether a local platform runs there: `lanes local up --port 4566`\n"
+    "  - `lanes dead-letters redrive MAIN --kind 'order.*' --reason TimeoutError --dry-run`: 全部 is what it would send"
+)
+
+
+@pytest.fixture
+def said(monkeypatch):
+    """Say something on a terminal of a width, or into a file; give its lines."""
+
+    def say_on(text, width=None):
+        stream = io.StringIO()
+        stream.isatty = lambda: width is not None
+        monkeypatch.setattr("sys.stderr", stream)
+        monkeypatch.setenv("COLUMNS", str(width or 0))
+        say(text)
+        return stream.getvalue().splitlines()
+
+    return say_on
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 200])
+def test_a_message_is_wrapped_once(said, width):
+    """A line ends early only if the next word does not fit, and all words stay."""
+    lines = said(MESSAGE, width)
+
+    assert " ".join(" ".join(lines).split()) == " ".join(MESSAGE.split())
+    for line, following in itertools.pairwise(lines):
+        if not following.startswith("  - "):
+            next_word = following.split("`")[1] if following.strip().startswith("`") else following.split()[0]
+            assert len(line) + 1 + len(next_word) > width
+    assert all(len(line) <= width for line in lines if "`" not in line)
+
+
+@pytest.mark.parametrize("width", [20, 40, 80])
+def test_no_command_is_broken(said, width):
+    """A pasted line end would run its first half."""
+    lines = said(MESSAGE, width)
+
+    assert all(line.count("`") % 2 == 0 for line in lines)
+
+
+def test_an_item_keeps_its_indent(said):
+    """Its later lines begin below its text."""
+    assert said("  - one two three four", 14) == ["  - one two", "    three four"]
+
+
+def test_a_file_gets_each_line_whole(said):
+    """For grep."""
+    assert said(MESSAGE) == MESSAGE.splitlines()
+
+
+@pytest.fixture
+def told(tmp_path, monkeypatch):
+    """Run the command with the variables of an operator, without some of them; give status and words."""
+    typed = Typed()
+    monkeypatch.setitem(typed.variables, "HOME", str(tmp_path))
+
+    def run(*arguments, without=()):
+        done = typed(*arguments, without=without)
+        assert "Traceback" not in done.stderr
+        assert done.stdout == ""
+        return done.returncode, done.stderr
+
+    return run
+
+
+def test_missing_credentials_are_told_with_what_was_tried(told):
+    """And with what to do."""
+    status, talk = told("status", without=("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"))
+
+    assert (status, talk.splitlines()[0]) == (1, "error: There are no AWS credentials")
+    assert "AWS_ACCESS_KEY_ID" in talk
+    assert "--profile" in talk
+    assert "GetParameter: NoCredentialsError: Unable to locate credentials; sign in" in talk
+    assert "run the command with `lanes local run`" in talk
+
+
+def test_a_missing_region_is_told_with_what_was_tried(told):
+    """And with what to do."""
+    status, talk = told("status", without=("AWS_REGION", "AWS_DEFAULT_REGION"))
+
+    assert status == 1
+    assert "no AWS region is known" in talk
+    assert "AWS_DEFAULT_REGION" in talk
+    assert "--region" in talk
+
+
+def test_an_endpoint_that_is_down_is_told_with_its_address(told):
+    """And with what to look at."""
+    status, talk = told("status")
+
+    assert (status, talk.splitlines()[0]) == (1, "error: AWS can't be reached")
+    assert NOWHERE in talk
+    assert "--endpoint" in talk
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--endpoint", "nowhere"), "an address such as http://"),
+        (("--region", "eu central"), "'eu central' is not an AWS region. Use one such as eu-central-1"),
+        (("--profile", "nobody"), "There is no such profile"),
+    ],
+)
+def test_options_that_lead_nowhere_are_told_in_words(told, arguments, words):
+    """No traceback of the SDK."""
+    status, talk = told(*arguments, "status")
+
+    assert status == 1
+    assert words in talk
+
+
+BLOCKED = "import sys; sys.modules[{name!r}] = None; import lanes.__main__ as command; command.main()"
+
+
+@pytest.mark.parametrize("name", ["typer", "rich"])
+def test_a_package_that_is_missing_is_named_with_what_to_install(name):
+    """One line, no traceback."""
+    done = subprocess.run(
+        [sys.executable, "-c", BLOCKED.format(name=name), "status"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 1
+    assert done.stderr == f"error: {name} is not installed: {install_hint('cli')}\n"
+
+
+def test_an_interrupt_while_it_is_loaded_ends_it_without_a_traceback():
+    """As an interrupt ends it at any later moment."""
+    code = (
+        "import sys\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'lanes.cli.main':\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+        "from lanes.__main__ import main\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (130, "")

@@ -224,6 +224,7 @@ def test_a_killed_slot_is_replaced_and_its_message_comes_again(worker):
     assert [event["exit_code"] for event in worker.events("slot_stopped")] == [-9, -9, 0, 0]
 
 
+@pytest.mark.deep  # the rule is tested with processes in memory
 def test_a_handler_that_hangs_is_killed_with_the_programs_it_started(worker):
     """As Lambda ends an environment at its timeout; the message comes again."""
     worker.deploy(function_timeout="2s")
@@ -242,6 +243,7 @@ def test_a_handler_that_hangs_is_killed_with_the_programs_it_started(worker):
     assert stop(process) == 0
 
 
+@pytest.mark.deep  # the rule is tested with processes in memory
 def test_a_second_signal_kills(worker):
     """For an operator who can't wait; the exit code says that records were interrupted."""
     worker.deploy()

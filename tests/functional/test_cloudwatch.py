@@ -1,11 +1,15 @@
-"""Reading the function's log from CloudWatch Logs."""
+"""Figures and the function's log, as moto plays CloudWatch."""
+
+from datetime import UTC, datetime, timedelta
 
 import boto3
 import pytest
 from moto import mock_aws
 
-from lanes.aws.cloudwatch import LogCalls
+from lanes.aws.cloudwatch import CloudWatchFigures, LogCalls
 from lanes.errors import AwsError
+from lanes.operate.figures import LaneMinute
+from tests.support.operating import STACK, make_deployment
 
 GROUP = "/aws/lambda/f"
 
@@ -105,3 +109,45 @@ def test_lines_without_an_event_id_are_told_apart(client, now, monkeypatch):
 
     assert len(set(first)) == 4
     assert first == second
+
+
+NOW = datetime(2027, 1, 15, 8, 0, 30, tzinfo=UTC)
+MINUTE = datetime(2027, 1, 15, 7, 59, tzinfo=UTC)
+
+
+def put_figure(namespace, metric, value, at, **dimensions):
+    """Put one figure."""
+    named = [{"Name": name, "Value": one} for name, one in dimensions.items()]
+    boto3.client("cloudwatch").put_metric_data(
+        Namespace=namespace,
+        MetricData=[{"MetricName": metric, "Timestamp": at, "Value": value, "Dimensions": named}],
+    )
+
+
+@mock_aws
+def test_each_minute_is_told_as_far_as_it_is_known():
+    """The oldest first; what the consumer did not count was nothing, what SQS did not tell is unknown."""
+    deployment = make_deployment(boto3.client)
+    queue = deployment.queues["MAIN"].url.rpartition("/")[2]
+    before = MINUTE - timedelta(minutes=1)
+    put_figure("AWS/SQS", "ApproximateNumberOfMessagesVisible", 40, before, QueueName=queue)
+    put_figure("AWS/SQS", "ApproximateNumberOfMessagesNotVisible", 10, before, QueueName=queue)
+    for value in (2.0, 3.0):
+        put_figure("PriorityLanes", "YieldedMessages", value, MINUTE, lane="MAIN", service=STACK)
+    put_figure("PriorityLanes", "InversionTime", 250, MINUTE, lane="MAIN", service=STACK)
+    put_figure("PriorityLanes", "HandledMessages", 7, MINUTE, lane="MAIN", service="another")
+    put_figure("PriorityLanes", "HandledMessages", 9, MINUTE - timedelta(hours=2), lane="MAIN", service=STACK)
+
+    history = CloudWatchFigures(
+        deployment=deployment, client=boto3.client("cloudwatch"), service=lambda: STACK, now=lambda: NOW
+    ).minutes(60)
+
+    nothing = {"handled": 0.0, "failed": 0.0, "dead_lettered": 0.0}
+    assert history == {
+        "HIGH": [],
+        "MEDIUM": [],
+        "MAIN": [
+            LaneMinute(at=before.timestamp(), waiting=40, in_flight=10, yields=0.0, inversion=0.0, **nothing),
+            LaneMinute(at=MINUTE.timestamp(), yields=5.0, inversion=250.0, **nothing),
+        ],
+    }
