@@ -21,7 +21,7 @@ from cdk.function.code import bundle, bundle_relay
 from tests.support.infrastructure import ROOT, lanes_config, resources
 
 LIMIT_BYTES = 20_000_000
-MOST_MODULES = {"consumer": 99, "outbox_relay": 138}
+MOST_MODULES = {"consumer": 80, "outbox_relay": 104}
 
 
 @pytest.fixture(scope="module")
