@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from lanes.config.settings import Schedule
 
-
 DAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
 CRON_FIELDS = 5
 _AT = re.compile(r"at\((.+)\)")

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from mypy_boto3_dynamodb import DynamoDBClient
 
-
 PARTITION = "audit"
 KEPT_SECONDS = 400 * 24 * 3600
 

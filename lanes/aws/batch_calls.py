@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from lanes.config.deployment import Deployment
     from lanes.producer.outgoing import Accepted, BatchCalls, SendEntry
 
-
 _logger = logging.getLogger(__name__)
 
 OPERATION = "SendMessageBatch"

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from lanes.config import LanesConfig
     from lanes.config.deployment import Deployment
 
-
 _logger = logging.getLogger(__name__)
 
 OPERATION = "SendMessageBatch"

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from lanes.aws.clients import Clients
 
-
 OF_TASK = re.compile(
     r"(?P<place>.*)/(?P<kind>sent|quarantine|ended)/(?P<session>[^/]+)/p(?P<partition>\d+)-a(?P<attempt>\d+)"
     r"(-(?P<number>\d+)-(?P<rows>\d+))?\.jsonl?"

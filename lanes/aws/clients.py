@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
     from mypy_boto3_ssm import SSMClient
 
-
 # Three tries of 13 s and their pauses: far below the five minutes in which SQS drops a repeat.
 CONNECT_TIMEOUT_SECONDS = 3
 READ_TIMEOUT_SECONDS = 10

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from lanes.config.deployment import Deployment
 
-
 PERIOD = timedelta(minutes=1)
 LATE = timedelta(minutes=1)
 """Metrics of the minute that runs are not complete."""

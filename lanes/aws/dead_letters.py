@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from lanes.config.deployment import Deployment
     from lanes.consumer.ledger import Entry
 
-
 WAIT_SECONDS = 1
 """AWS: a long poll asks all servers of the queue, a short poll only some of them (SQS developer guide)."""
 

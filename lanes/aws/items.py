@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from mypy_boto3_dynamodb import DynamoDBClient
 
-
 # AWS: BatchGetItem reads 100 items, BatchWriteItem writes 25 (DynamoDB API reference).
 MAX_READ, MAX_WRITTEN = 100, 25
 # botocore repeats a throttled call by itself; items that three calls leave over are left to the caller's own retry.

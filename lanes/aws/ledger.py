@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
     from mypy_boto3_dynamodb import DynamoDBClient
 
-
 KEPT_SECONDS = 15 * 24 * 3600
 """AWS: a message lives at most 14 days in a queue; its entry a day longer."""
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from mypy_boto3_dynamodb import DynamoDBClient
 
-
 OVERRIDES_KEY = {"pk": {"S": "overrides"}}
 OVERRIDE = "override#"
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from lanes.config.deployment import Deployment
     from lanes.consumer.settlement import DeadLetterNote, VisibilityChange
 
-
 NOTE_ATTRIBUTE = "lanes.dead_letter"
 """Message attribute of a dead letter: a JSON object with the fields of `DeadLetterNote` and of the original."""
 

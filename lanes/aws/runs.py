@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from mypy_boto3_dynamodb import DynamoDBClient
 
-
 PARTITION = "run"
 """Partition of the index in which heads are found: no lane's name begins with a small letter."""
 

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from mypy_boto3_dynamodb import DynamoDBClient
 
-
 KEY = {"pk": {"S": "slots"}}
 PAUSES_KEY = {"pk": {"S": "pauses"}}
 LINE, PARKED = "line#", "parked#"

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from lanes.operate.pause import Mappings
     from lanes.outbox.store import OutboxStatus
 
-
 # Without it every return of the function is a success, and Lambda deletes the records that yielded.
 REPORTS = "ReportBatchItemFailures"
 

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from datetime import timedelta
 
-
 HANDLER = re.compile(r"""\.handler\(\s*["']([^"']+)["']""")
 BY_KIND = ("max_rates", "on_exhausted")
 """Tables of `[consumer]` with a key for each kind."""

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from lanes.operate.redrive import DeadLetterRun, RunProgress
 
-
 # People take a command that is silent for longer for one that hangs.
 EVERY_SECONDS = 2.0
 THREAD = "busy"

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from lanes.config import ConsumerSettings, Lane
 
-
 app = typer.Typer(
     no_args_is_help=True, help="Check a lanes.toml, and print its settings as a stage resolves them."
 )

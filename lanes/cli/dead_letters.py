@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from lanes.operate.dead_letters import DeadLetteredMessage, Listing
     from lanes.operate.redrive import RunProgress
 
-
 # A preview receives: a thousand messages are a hundred calls, some seconds.
 PREVIEWED = 1_000
 # More than a dead-letter queue holds; `look` takes a number, not None.

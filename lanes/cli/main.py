@@ -26,7 +26,6 @@ from lanes.errors import AwsError, LanesError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-
 FIRST = (
     "status", "send", "dead-letters", "trace", "pause", "resume", "prioritize", "cancel", "work", "local",
 )  # fmt: skip

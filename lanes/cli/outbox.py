@@ -30,7 +30,6 @@ from lanes.outbox.operations import EVERY_STATE, retried_by
 if TYPE_CHECKING:
     from lanes.outbox.operations import EntryFilter, Preview
 
-
 # Counting reads index pages; beyond this the result says that it is not complete.
 COUNTED = 100_000
 # Keeps the transaction of one deletion short.

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from lanes.outbox.telemetry import RelayMetric, RelayRound
     from lanes.retries import Outage
 
-
 LANES_FILE = Path("lanes.toml")
 
 Database = Annotated[

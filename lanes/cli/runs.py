@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from lanes.operate.runs import Progress as Reading
     from lanes.runs import Head
 
-
 runs_app = typer.Typer(
     no_args_is_help=True,
     help="Follow runs of messages (`producer.run`, and bulk jobs with --follow) to their end.",

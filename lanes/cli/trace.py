@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from lanes.operate.trace import Step, Trace
     from lanes.operate.tracer import TracedMessage
 
-
 QUIET_LEVELS = ("WARNING", "ERROR", "CRITICAL")
 STYLES = {
     "handled": "green",

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from asyncio import Runner, Task
     from collections.abc import Awaitable, Callable
 
-
 _logger = logging.getLogger(__name__)
 
 

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from lanes.mapping.answer import Verdict
 
-
 # AWS: BatchSize of a FIFO queue is at most 10 (CreateEventSourceMapping, API reference of Lambda).
 MAX_BATCH = 10
 # AWS documents no concurrency for a FIFO mapping without maximum concurrency beyond the number of its message groups.

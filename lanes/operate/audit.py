@@ -17,7 +17,6 @@ from lanes.errors import AwsError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-
 STARTED, DONE, INTERRUPTED = "started", "done", "interrupted"
 
 

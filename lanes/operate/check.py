@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from lanes.operate.check_rules import DeployedState, Problem
     from lanes.operate.pause import LaneMapping
 
-
 T = TypeVar("T")
 DENIED = ("AccessDenied", "Unauthorized", "Forbidden")
 GONE = ("NotFound", "NonExistentQueue", "DoesNotExist")

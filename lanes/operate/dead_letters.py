@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from lanes.depth import LaneDepth
 
-
 LATEST = 253_402_300_799
 """The last second of the year 9999 in epoch seconds, the end of Python's dates."""
 LONGEST_ID = 128

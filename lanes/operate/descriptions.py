@@ -10,7 +10,6 @@ from lanes.events import Event
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-
 MAX_LENGTH = 200
 """Characters of text from elsewhere, such as an error."""
 

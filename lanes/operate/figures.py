@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from lanes.operate.recent import RecentWork
 
-
 AVERAGED = timedelta(minutes=5)
 """Span of the rates: in one minute a lane with a message every two minutes would change between idle and busy."""
 OBSERVED = 60.0

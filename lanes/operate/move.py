@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from lanes.overrides import ActiveOverrides, Cancelled
     from lanes.runs import RunTable
 
-
 LIFETIME = timedelta(days=14)
 """AWS: a message stays at most 14 days in a queue, so none outlives an override (SQS quotas)."""
 # Ten calls of DynamoDB, or one of CloudWatch Logs.

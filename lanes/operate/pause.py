@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from lanes.operate.audit import AuditTrail
     from lanes.overrides import Pauses
 
-
 ENABLED, DISABLED = "Enabled", "Disabled"
 PAUSE, RESUME = SWITCHES = ("pause", "resume")
 """The actions of the audit trail."""

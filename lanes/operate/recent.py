@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from lanes.operate.log import LogEvent, LogLine, Logs
     from lanes.operate.symptoms import AwayResource, Symptom
 
-
 SPAN = timedelta(minutes=5)
 """Period of waits: that of the rates from CloudWatch, so that they can be compared."""
 FEW_SPAN, FLOOD_SPAN = timedelta(hours=1), timedelta(minutes=1)

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from lanes.operate.audit import AuditTrail
     from lanes.operate.dead_letters import DeadLetteredMessage, DeadLetterFilter, DeadLetterQueues
 
-
 # A run that is killed hides its dead letters for so long, and the next run waits for them.
 HIDE = timedelta(seconds=30)
 QUIET_RECEIVES = 2

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from lanes.config import LanesConfig
     from lanes.producer.report import SentMessage
 
-
 KEYS = ("kind", "data", "group", "priority", "id", "deduplication_id", "source", "traceparent", "expires")
 SOURCE = "lanes send"
 MAX_LISTED = 20

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from lanes.operate.recent import RecentWork
     from lanes.outbox.store import OutboxStatus
 
-
 T = TypeVar("T")
 
 

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from lanes.operate.log import LogEvent, LogLine, MessageEvent
 
-
 AWAY_OR_BACK = (Event.RESOURCE_AWAY, Event.RESOURCE_BACK)
 
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-
 TRACE_ID = re.compile(r"[0-9a-f]{32}")
 XRAY_ID = re.compile(r"1-[0-9a-f]{8}-[0-9a-f]{24}")
 

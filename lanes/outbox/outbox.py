@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from datetime import datetime, timedelta
 
-
 # A new priority and the trace of a relay, which it adds to a message without one, take up to 82 bytes more.
 ROOM_BYTES = 100
 # PostgreSQL has no NUL, and UTF-8 no half of a surrogate pair, after which pg8000's connection is out of step.

@@ -28,7 +28,6 @@ from lanes.retries import RetryPolicy
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-
 # The first pause is about a round trip to SQS. In a model with limits of 6 to 600 calls a second and one or four tasks,
 # 50 ms send less where throttles are rare, 10 ms throttle more calls, and ten seconds at most leave a limit unused that
 # tasks share.

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from lanes.runs import Head, Mark, RunTable
 
-
 T = TypeVar("T")
 
 SEALING = 8

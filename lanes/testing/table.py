@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from lanes.overrides import Cancelled, GroupRedirect, Override
     from lanes.testing.calls import Calls
 
-
 LONG_AGO = 3_600.0
 """Seconds after which ended parkings are dropped: no reader asks for them."""
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from lanes.consumer.telemetry import Telemetry
     from lanes.overrides import Overrides
 
-
 LAST_RESORT = 1000
 """maxReceiveCount of the lanes' queues, as the stack sets it."""
 

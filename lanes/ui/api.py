@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     Asks = Mapping[str, Callable[[Fields], Any]]
 
-
 # The longest window of the timeline.
 HISTORY_MINUTES = 180
 # CloudWatch has a new minute once a minute; reading it costs money.

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from lanes.outbox.entry import Entry
 
-
 SOURCE = "request"
 
 

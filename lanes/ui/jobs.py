@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from lanes.ui.fields import Fields
     from lanes.ui.session import Session
 
-
 # A plan keeps a sample of messages in memory; an operator has a handful open.
 MAX_PLANS = 50
 # Longer than a phone call about it, shorter than the state that it shows.

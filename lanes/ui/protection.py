@@ -23,7 +23,6 @@ from lanes.errors import ConfigurationError, LanesError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-
 LOCALHOST = "localhost"
 # 256 bits, as `secrets` recommends for tokens.
 TOKEN_BYTES = 32

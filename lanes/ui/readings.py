@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from lanes.runs import Head
     from lanes.ui.session import Session
 
-
 FIGURES_LAST = timedelta(seconds=30)
 """CloudWatch has new figures once a minute, and charges for each one that is read."""
 # AWS: Lambda takes 15 calls a second of all that read or change its configuration (Lambda quotas).

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
     Ask = Callable[[Fields], Any]
 
-
 KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 READ_ONLY = Fault(
     status=403,

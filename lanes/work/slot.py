@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-
 SOURCE = "MODULE:CONSUMER"
 
 

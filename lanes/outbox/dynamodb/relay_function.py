@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from lanes.config.deployment import Deployment
 
-
 # A call in progress ends within five seconds (`relay_config`); the rest is for marks.
 LEFT_FOR_THE_LAST_ROUND = timedelta(seconds=15)
 LEFT_AFTER_THE_LAST_CALL = timedelta(seconds=8)

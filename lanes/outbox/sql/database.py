@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Engine
 
-
 # PostgreSQL's codes and classes of codes (its documentation, appendix A): connections, read-only servers, idle
 # transactions, serialization failures and deadlocks, resources, lock timeouts, cancelled statements and shutdowns.
 READ_ONLY = "25006"
