@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from lanes.config import EngineName, LanesConfig
 from lanes.consumer import Consumer
 from lanes.outbox.entry import Positions
-from lanes.producer import Pacing, Producer
 from lanes.producer.outgoing import SendEntry
 from lanes.testing.assertions import ANYTHING, Criteria, Journal, describe, first, none
 from lanes.testing.calls import Calls
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from lanes.outbox.sql.outbox import SqlOutbox
     from lanes.outbox.store import RelayStore
     from lanes.priority import PriorityRules
+    from lanes.producer import Producer
     from lanes.testing.assertions import JournalEntry
     from lanes.testing.function import EntryPoint
 
@@ -143,20 +143,8 @@ class InMemoryLanes:
 
     def new_producer(self, *, rules: PriorityRules | None = None, source: str | None = None) -> Producer:
         """Return a producer for these lanes with rules or a source of its own."""
-        return Producer(
-            deployment=self.deployment,
-            sqs=self._sender,
-            rules=rules,
-            source=source,
-            pacing=Pacing(
-                clock=self.clock,
-                pause=self.clock.advance,
-                jitter=self._random.random,
-                max_concurrency=1,
-            ),
-            runs=lambda: self._stack.runs,
-            later=lambda: self._later,
-            clock=self.clock,
+        return self._stack.new_producer(
+            self._sender, rules=rules, source=source, jitter=self._random.random, later=self._later
         )
 
     def new_outbox(self, *, rules: PriorityRules | None = None, source: str | None = None) -> SqlOutbox:

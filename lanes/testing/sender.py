@@ -11,6 +11,7 @@ from lanes.outbox.entry import EntryState
 from lanes.outbox.relay import Relay
 from lanes.producer.outgoing import Accepted, Refused, SendEntry
 from lanes.schedules import at_time
+from lanes.testing.calls import Calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -35,6 +36,7 @@ class MemorySender:
         queues: those of the lanes, by name.
         journal: records the messages.
         bell: rung for them; None in the mapped engine.
+        calls: intercepts each call.
 
     """
 
@@ -44,7 +46,9 @@ class MemorySender:
         queues: Mapping[str, FifoQueue],
         journal: Journal,
         bell: MemoryBell | None,
+        calls: Calls | None = None,
     ) -> None:
+        self._calls = calls or Calls()
         self._lanes = {deployment.queues[name].url: name for name in queues}
         self._queues = queues
         self._journal = journal
@@ -53,7 +57,8 @@ class MemorySender:
     def send_batch(self, queue_url: str, entries: Sequence[SendEntry]) -> dict[str, Accepted | Refused]:
         """Accept up to ten entries; none is refused."""
         lane = self._lanes[queue_url]
-        return {entry.entry_id: self.take_in(lane, entry) for entry in entries}
+        with self._calls.make("SendMessageBatch"):
+            return {entry.entry_id: self.take_in(lane, entry) for entry in entries}
 
     def take_in(self, lane: str, entry: SendEntry) -> Accepted:
         """Put one entry into a lane's queue."""

@@ -1,4 +1,9 @@
-"""One deployed stack in memory: queues, table, bell, and the runtime of a consumer's process."""
+"""
+One deployed stack in memory: queues, table, bell, producers, and the runtime of a consumer's process.
+
+Your tests, those of this repository and the simulator share it, and differ in time: it passes when a test moves its
+clock, one invocation after the other, or with the simulator's events and tasks.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,7 @@ from typing import TYPE_CHECKING
 from lanes.config import EngineName
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.consumer.runtime import Runtime
+from lanes.producer import Pacing, Producer
 from lanes.schedules import Scheduler
 from lanes.testing.calls import Calls, InLine
 from lanes.testing.function import SCHEDULER_ROLE_ID
@@ -21,6 +27,8 @@ if TYPE_CHECKING:
     from lanes.consumer.engines import Beside
     from lanes.consumer.telemetry import Telemetry
     from lanes.overrides import Overrides
+    from lanes.priority import PriorityRules
+    from lanes.testing.sender import MemoryLater, MemorySender
 
 LAST_RESORT = 1000
 """maxReceiveCount of the lanes' queues, as the stack sets it."""
@@ -76,6 +84,27 @@ class MemoryStack:
         if self.deployment.bell is None:
             return None
         return MemoryBell(self.bell, self.config, self.clock, calls or Calls(), on_visible=self.on_rung)
+
+    def new_producer(
+        self,
+        sqs: MemorySender,
+        *,
+        rules: PriorityRules | None = None,
+        source: str | None = None,
+        jitter: Callable[[], float] = lambda: 0.0,
+        later: MemoryLater | None = None,
+    ) -> Producer:
+        """Return a producer to these lanes, for which time passes only while it waits."""
+        return Producer(
+            deployment=self.deployment,
+            sqs=sqs,
+            rules=rules,
+            source=source,
+            pacing=Pacing(clock=self.clock, pause=self.sleep, jitter=jitter, max_concurrency=1),
+            runs=lambda: self.runs,
+            later=None if later is None else lambda: later,
+            clock=self.clock,
+        )
 
     def runtime(
         self,

@@ -16,8 +16,7 @@ from lanes.config.settings import default_lanes
 from lanes.consumer import Consumer
 from lanes.consumer.records import RawRecord
 from lanes.errors import AwsError
-from lanes.producer import Pacing, Producer
-from lanes.producer.outgoing import Accepted, Refused, SendEntry
+from lanes.producer.outgoing import SendEntry
 from lanes.testing.assertions import Journal, Silence
 from lanes.testing.calls import Calls, InLine
 from lanes.testing.clock import FakeClock
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from lanes.consumer.engines import Pending
+    from lanes.producer import Producer
     from lanes.testing.fifo.message import ReceivedMessage
 
 
@@ -119,7 +119,7 @@ class World(MemoryStack):
         queues = JournaledQueues(config, clock, calls, native=native, journal=journal, takes=0.0)
         super().__init__(config, clock, calls, queues, sleep=clock.advance)
         self.pulls = config.consumer.engine is EngineName.PULL
-        self.sender = MemorySender(self.deployment, queues.live, journal, bell=None)
+        self.sender = MemorySender(self.deployment, queues.live, journal, bell=None, calls=calls)
         self.beside = beside
         self.runs = self._followed
         self.recorder = Recorder()
@@ -170,18 +170,7 @@ class World(MemoryStack):
 
     def producer(self, *, source: str | None = None) -> Producer:
         """Return a producer of another process, whose calls are those of `calls` as well."""
-        return Producer(
-            deployment=self.deployment,
-            sqs=self,
-            source=source,
-            pacing=Pacing(clock=self.clock, pause=self.clock.advance, jitter=lambda: 0.0, max_concurrency=1),
-            runs=lambda: self.runs,
-        )
-
-    def send_batch(self, queue_url: str, entries: Sequence[SendEntry]) -> dict[str, Accepted | Refused]:
-        """Send the batch of a producer."""
-        with self.calls.make("SendMessageBatch"):
-            return self.sender.send_batch(queue_url, entries)
+        return self.new_producer(self.sender, source=source)
 
     def receive(self, lane: str, most: int | None = None) -> list[ReceivedMessage]:
         """Take a batch out, as the mapping does."""
