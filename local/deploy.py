@@ -95,7 +95,7 @@ def cdk_variables() -> dict[str, str]:
         with tempfile.TemporaryFile(dir=Path.home()):
             return found
     except OSError:
-        # jsii unpacks packages into a cache there, and fails without it, or tries for ever.
+        # jsii unpacks packages into a cache there, and fails without it.
         return found | {"JSII_RUNTIME_PACKAGE_CACHE": "disabled"}
 
 

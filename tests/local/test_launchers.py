@@ -77,7 +77,7 @@ def test_cdk_outside_an_app_says_where_to_go(monkeypatch, tmp_path, words, is_ru
 
 
 def test_a_home_folder_that_cannot_be_written_stops_no_app(monkeypatch, tmp_path):
-    """As in many a container: without jsii's cache there, which it would try to make for ever."""
+    """As in many a container: jsii does without its cache there."""
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("HOME", str(tmp_path / "file"))
 
