@@ -33,7 +33,8 @@ class Claim:
     Attributes:
         entries: the locked entries, in the order to send them.
         ripened: number of due entries that became candidates again.
-        parked: number of candidates that wait for an earlier entry of their group.
+        parked: number of candidates that wait for an earlier entry of their group, and of groups with a timer that was
+            due.
         taken_over: number of ripened entries with an expired lock.
         missed: number of candidates that another relay locked first.
     """

@@ -13,7 +13,6 @@ import pytest
 
 from lanes.outbox.dynamodb.table import item_of
 from lanes.outbox.entry import EntryState
-from lanes.outbox.rules import Mark
 from tests.support.outbox import LOCK, Bench, Run, abandoned, failed
 from tests.support.sending import ACCEPT, LOSE_CALL, REFUSE
 
@@ -38,15 +37,6 @@ def test_entries_of_one_moment_are_claimed_by_id(dynamodb_subject, clock):
     assert bench.ids() == ["a", "b"]
 
 
-def test_a_claim_takes_no_more_than_its_limit(bench):
-    """The rest stays for the next one."""
-    bench.write("a", "b", "c")
-
-    assert bench.ids(2) == ["a", "b"]
-    assert bench.ids(2) == ["c"]
-    assert bench.ids(2) == []
-
-
 def test_ids_and_groups_of_any_characters_are_claimed_marked_and_woken(bench):
     """A store passes them on as they are."""
     ids = ['quo"te', "back\\slash", "ümlaut 行", "a'b", "%s :x $1 {}", "new\nline"]
@@ -58,13 +48,6 @@ def test_ids_and_groups_of_any_characters_are_claimed_marked_and_woken(bench):
 
     assert bench.settle(claim, owner) == {*ids, "first"}
     assert bench.ids() == ["second"]
-
-
-def test_claims_of_two_relays_are_disjoint(bench):
-    """What one holds the other does not get."""
-    bench.write(*"abcdef")
-
-    assert set(bench.ids(3)) | set(bench.ids(3)) == set("abcdef")
 
 
 def test_a_claimed_entry_says_who_holds_it(bench):
@@ -133,26 +116,6 @@ def test_a_late_relay_can_not_mark_what_another_took(bench):
     assert {"a"} == bench.settle(claim, owner)
     assert frozenset() == bench.settle(late, late_owner, a=abandoned(late.entries[0]))
     assert bench.state("a") is EntryState.PUBLISHED
-
-
-def test_an_entry_given_back_is_a_candidate_at_once(bench):
-    """Untried entries wait for nothing."""
-    bench.write("a")
-    claim, owner = bench.claim()
-    entry = claim.entries[0]
-    bench.settle(claim, owner, a=Mark(entry=entry, state=EntryState.PENDING, attempts=0))
-
-    assert bench.ids() == ["a"]
-
-
-def test_the_most_urgent_leave_first(sqlite_subject, clock):
-    """A small batch takes the top of the order."""
-    run = Run(sqlite_subject, clock, batch=1)
-    run.write("bulk", priority=-100)
-    run.write("urgent", priority=100)
-
-    run.relay.run_once()
-    assert (run.sent("HIGH"), run.sent("MAIN")) == (["urgent"], [])
 
 
 def test_a_refused_entry_is_tried_three_times_and_abandoned(subject, clock):

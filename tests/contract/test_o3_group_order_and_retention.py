@@ -34,16 +34,6 @@ def test_a_group_goes_out_in_one_claim_where_it_can(bench):
     assert bench.ids(2) == ["a", "b"]
 
 
-def test_a_later_entry_waits_while_an_earlier_one_is_held(bench):
-    """Another relay can't overtake within the group, and the group goes on when the first is done."""
-    bench.write("a", "b", group="g")
-    claim, owner = bench.claim(1)
-
-    assert bench.ids() == []
-    bench.settle(claim, owner)
-    assert bench.ids() == ["b"]
-
-
 def test_a_later_entry_waits_while_an_earlier_one_waits_for_its_retry(bench):
     """A failed head holds its group back, not others."""
     bench.write("a", "b", group="g")

@@ -14,7 +14,6 @@ from lanes.errors import ConfigurationError
 from lanes.outbox import EntryFilter, EntryState, Operator
 from lanes.outbox.operations import cancelled_by
 from lanes.outbox.rules import Mark, lane_shares
-from lanes.outbox.store import AuditEntry
 from tests.support.outbox import LOCK, abandoned, failed, new_outbox
 
 CONFIG = LanesConfig()
@@ -240,25 +239,6 @@ def test_reconciling_finds_what_does_not_add_up(desk):
     assert [entry.id for entry in late.dead_locks] == ["c"]
 
 
-def test_priority_can_be_raised_and_lowered_while_an_entry_waits(bench):
-    """The next claim follows the new order."""
-    a, _, c = bench.write("a", "b", "c")
-
-    assert bench.operations.prioritize([c], priority=100, lane="HIGH", now=bench.clock()) == 1
-    assert bench.operations.prioritize([a], priority=-100, lane="MAIN", now=bench.clock()) == 1
-    assert bench.ids() == ["c", "b", "a"]
-    assert bench.operations.entry("c").lane == "HIGH"
-
-
-def test_a_held_entry_keeps_its_priority(bench):
-    """What is being sent is not changed any more."""
-    (entry,) = bench.write("a")
-    bench.claim()
-
-    assert bench.operations.prioritize([entry], priority=100, lane="HIGH", now=bench.clock()) == 0
-    assert bench.operations.cancel([entry], reason="no", now=bench.clock(), expires_at=1.0) == 0
-
-
 def test_a_failed_entry_takes_its_new_priority_along(bench):
     """It still waits for its retry, then goes where it belongs."""
     bench.write("a")
@@ -304,47 +284,3 @@ def test_moving_the_first_of_a_group_to_another_lane_frees_the_next(bench):
 
     bench.operations.prioritize([a], priority=-100, lane="MAIN", now=bench.clock())
     assert bench.ids() == ["b", "a"]
-
-
-def test_a_cancelled_entry_frees_its_group(bench):
-    """It says who cancelled it."""
-    bench.write("a", group="g")
-    bench.write("b", group="g", priority=1)
-    (a,) = [one for one in bench.operations.entries({EntryState.PENDING}) if one.id == "a"]
-
-    assert bench.operations.cancel([a], reason="cancelled by me", now=1.0, expires_at=2.0) == 1
-    assert bench.ids() == ["b"]
-    entry = bench.operations.entry("a")
-    assert (entry.state, entry.last_error) == (EntryState.CANCELLED, "cancelled by me")
-
-
-def test_an_abandoned_entry_can_be_retried(bench):
-    """It is pending again with all its attempts."""
-    bench.write("a", group="g")
-    claim, owner = bench.claim()
-    bench.settle(claim, owner, a=abandoned(claim.entries[0]))
-    (entry,) = bench.operations.entries({EntryState.ABANDONED})
-
-    assert bench.operations.retry([entry], now=bench.clock()) == 1
-    (again,) = bench.claim()[0].entries
-    assert (again.id, again.attempts) == ("a", 0)
-
-
-def test_the_audit_keeps_who_changed_what(bench):
-    """Latest first."""
-    for number in (1, 2):
-        bench.operations.add_audit(
-            AuditEntry(
-                action="prioritize",
-                who="ops",
-                at=bench.clock() + number,
-                filter="kind ~ a",
-                before="priority 0 to 5",
-                after="priority 100",
-                changed=number,
-            )
-        )
-
-    assert [audit.changed for audit in bench.operations.audits()] == [2, 1]
-    assert bench.operations.audits()[0].who == "ops"
-    assert bench.ids() == []

@@ -20,17 +20,17 @@ from tests.support.waiting import until
 
 
 def test_an_idle_relay_pauses_ever_longer_and_wakes_at_once(sqlite_subject, clock):
-    """Idle costs a claim a tick; work resets the pause."""
+    """Up to the tick; work resets the pause."""
     run = Run(sqlite_subject, clock)
     pauses = []
 
     def pause(length):
         pauses.append(length)
-        if len(pauses) == 3:
+        if len(pauses) == 5:
             run.write("a")
 
-    run.relay.run(should_stop=lambda: len(pauses) == 4, pause=pause)
-    assert pauses == [timedelta(milliseconds=50 * factor) for factor in (1, 2, 4, 1)]
+    run.relay.run(should_stop=lambda: len(pauses) == 6, pause=pause)
+    assert pauses == [timedelta(milliseconds=50 * factor) for factor in (1, 2, 4, 5, 5, 1)]
     assert run.sent() == ["a"]
 
 

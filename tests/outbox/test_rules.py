@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lanes.config import OutboxSettings
 from lanes.outbox.entry import Positions
-from lanes.outbox.rules import LaneShare, joined, next_pause, retry_delay
+from lanes.outbox.rules import LaneShare, joined, retry_delay
 from lanes.testing.clock import START
 
 SETTINGS = OutboxSettings()
@@ -37,17 +37,6 @@ def test_neighbouring_shares_without_a_limit_are_read_at_once():
     shares = [share("A", 90, None), share("B", 50, 89), share("C", 0, 49, 3), share("D", None, -1)]
 
     assert joined(shares) == [share("A", 50, None), share("C", 0, 49, 3), share("D", None, -1)]
-
-
-def test_an_idle_relay_asks_less_and_less_often():
-    """From milliseconds up to the tick."""
-    pauses = [next_pause(None, SETTINGS.tick)]
-    while pauses[-1] < SETTINGS.tick:
-        pauses.append(next_pause(pauses[-1], SETTINGS.tick))
-
-    assert pauses[0] == timedelta(milliseconds=50)
-    assert len(pauses) == 4
-    assert next_pause(SETTINGS.tick, SETTINGS.tick) == SETTINGS.tick
 
 
 def test_positions_differ_within_one_moment():

@@ -52,6 +52,29 @@ def test_a_group_that_is_moved_beside_a_relay_comes_to_its_new_lane_in_order(dyn
     assert [*(entry.id for entry in first.entries), *bench.ids()] == ["a", "b"]
 
 
+def test_a_group_that_is_moved_during_a_claim_keeps_its_order(postgresql_subject, clock):
+    """The claim passes over entries that an operator is changing, and finds them in order afterwards."""
+    bench = Bench(postgresql_subject, clock)
+    bench.write("a", "b", group="g")
+    bench.write("x")
+    operator = Operator(store=bench.operations, config=LanesConfig(), who="ops", clock=clock)
+    changes, beside = [], []
+
+    def claim_now(_connection, _cursor, statement, *_):
+        if statement.startswith("UPDATE"):
+            changes.append(statement)
+            # The operator's transaction has changed both entries, and ends after this.
+            if len(changes) == 2:
+                beside.append(bench.ids())
+
+    sa.event.listen(postgresql_subject.engine, "after_cursor_execute", claim_now)
+    assert operator.prioritize(EntryFilter(group="g"), 100) == 2
+    sa.event.remove(postgresql_subject.engine, "after_cursor_execute", claim_now)
+
+    assert beside == [["x"]]
+    assert bench.sent() == ["a", "b"]
+
+
 def test_entries_are_found_by_state_and_only_once(bench):
     """Each state on its own, however many there are."""
     bench.write(*(f"p{number}" for number in range(120)))

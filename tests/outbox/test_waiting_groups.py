@@ -168,6 +168,29 @@ def test_relays_that_die_again_and_again_before_they_wake_a_group_leave_it_a_tim
     assert run.sent() == [f"big-{number}" for number in range(1, 5)]
 
 
+def test_the_timer_of_a_group_is_no_entry_and_ends_with_its_group(dynamodb, clock):
+    """Nobody lists or counts it, and time to live removes it."""
+    run = Run(dynamodb, clock)
+    run.write("a", "b", group="g")
+    held = dynamodb.store.claim(SHARES, owner="slow", now=clock(), locked_until=clock() + 60, limit=1)
+    run.relay.run_once()
+    timer = {"pk": {"S": "group#g"}, "sk": {"S": "timer#MEDIUM"}}
+
+    def read():
+        return dynamodb.client.get_item(TableName=dynamodb.name, Key=timer)["Item"].keys()
+
+    assert read() == {"pk", "sk", "timer", "due_at"}
+    assert [one.id for one in dynamodb.operations.entries(set(EntryState))] == ["a", "b"]
+    assert sum(dynamodb.store.status().counts.values()) == 2
+    dynamodb.store.settle([published(one) for one in held.entries], owner="slow", now=clock())
+    while not run.relay.run_once().is_idle:
+        pass
+    clock.advance(400)
+    run.relay.run_once()
+    assert read() == {"pk", "sk", "expires_at"}
+    assert run.relay.run_once().is_idle
+
+
 def test_an_operator_who_dies_after_a_change_leaves_a_waiting_group_a_timer(dynamodb, clock):
     """The entry that had the timer is in another lane, and nobody has woken the others."""
     run = Run(dynamodb, clock)
