@@ -27,8 +27,8 @@ FOLLOWED = {"follow": "true", "onComplete": OVER}
 class Calls(ThreadedCalls):
     """Batch calls in the thread of their task, which dies with them."""
 
-    def __init__(self, world):
-        super().__init__(world, concurrency=1)
+    def __init__(self, sqs):
+        super().__init__(sqs, concurrency=1)
         self._done, self._ready = [], []
 
     def start(self, queue_url, entries):
@@ -56,7 +56,7 @@ class Bulk(Followed):
         self.pauses = []
         self._options = {"deployment": self.world.deployment.to_json(), "kind": KIND, "source": "shop"}
         monkeypatch.setattr(sending, "_kept", [])
-        monkeypatch.setattr(sending, "open_calls", lambda *_, **__: Calls(self.world))
+        monkeypatch.setattr(sending, "open_calls", lambda *_, **__: Calls(self.world.sender))
         monkeypatch.setattr(following, "runs_of", lambda *_: self.world.runs)
         monkeypatch.setattr(following, "sender_of", lambda *_: self.world.producer(source="shop"))
         monkeypatch.setattr(following, "sleep", self.pauses.append)
