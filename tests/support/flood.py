@@ -14,7 +14,7 @@ from local.polled_queue import SqsQueue, without_qualifier
 
 STACK = "Switching"
 PIECE, AHEAD = 50, 100
-# A batch that a retired mapping drops stays hidden for six function timeouts, a minute or more here.
+# A batch that a retired mapping drops stays hidden for six function timeouts.
 PATIENCE = 300
 
 
