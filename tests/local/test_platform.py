@@ -7,16 +7,17 @@ import signal
 import socket
 import subprocess
 import sys
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import boto3
 import pytest
 
-from lanes.testing.fifo.queue import FifoQueue
 from local.account import function_key
 from local.deploy import CdkApp, DeployError
+from local.deployed import make_client
 from local.platform import Platform
-from local.server import AwsServer, Receive, ServerError, read_receives, write_receives
+from local.server import AwsServer, ServerError, read_receives
 from local.state import running
 from tests.support.waiting import until
 
@@ -235,21 +236,19 @@ def _runs(pid):
 
 def test_receives_are_read_as_the_queue_answered_them(tmp_path):
     """Each time, with the count of that time."""
-    now = [1_700_000_000.125]
-    queue, path = FifoQueue(lambda: now[0]), tmp_path / "receives.jsonl"
-    sent = queue.send('{"id": "größer"}', group="g", deduplication_id="1")
-    for _ in range(2):
-        write_receives(path, "main.fifo", queue.receive())
-        now[0] += queue.settings.visibility_timeout.total_seconds()
+    path = tmp_path / "receives.jsonl"
+    with AwsServer(log_path=tmp_path / "server.log", receives_path=path) as server:
+        sqs = make_client("sqs", server.endpoint_url)
+        url = sqs.create_queue(QueueName="main.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
+        body = '{"id": "größer"}'
+        sent = sqs.send_message(
+            QueueUrl=url, MessageBody=body, MessageGroupId="g", MessageDeduplicationId="1"
+        )
+        for _ in range(2):
+            sqs.receive_message(QueueUrl=url, VisibilityTimeout=0)
 
     first, second = read_receives(path)
 
-    assert first == Receive(
-        queue="main.fifo",
-        group="g",
-        sequence=sent.sequence_number,
-        sent_at=1_700_000_000.125,
-        receive_count=1,
-        body='{"id": "größer"}',
-    )
-    assert (second.sequence, second.receive_count) == (first.sequence, 2)
+    expected = {"queue": "main.fifo", "group": "g", "body": body, "sequence": int(sent["SequenceNumber"])}
+    assert asdict(first) == expected | {"receive_count": 1, "sent_at": first.sent_at}
+    assert second == replace(first, receive_count=2)
