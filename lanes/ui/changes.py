@@ -7,6 +7,7 @@ Owns the word change (an action of an operator).
 from __future__ import annotations
 
 import dataclasses
+import threading
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -54,21 +55,47 @@ class Preview:
     is_final: bool = False
 
 
-class Progress(Protocol):
-    """Reports the progress of a change, and stops it on request."""
+class Stopped(KeyboardInterrupt):
+    """The operator has stopped a change; as after Ctrl-C in a verb, the audit trail says interrupted."""
+
+
+class Progress:
+    """
+    How far a change is; its thread reports, and others read it or stop it.
+
+    Attributes:
+        done: number of finished items.
+        expected: number of items; None for unknown.
+        said: the current step.
+    """
+
+    def __init__(self) -> None:
+        self.done = 0
+        self.expected: int | None = None
+        self.said = ""
+        self._stop = threading.Event()
 
     def report(self, done: int, expected: int | None = None) -> None:
-        """Report the number of finished items; raises `Stopped`."""
+        """Report the number of finished items; raises `Stopped` on request."""
+        self.done, self.expected = done, expected if expected is not None else self.expected
+        self._check()
 
     def say(self, text: str) -> None:
         """Report the current step."""
+        self.said = text
 
     def pause(self, seconds: float) -> None:
-        """Wait; raises `Stopped`."""
+        """Wait; raises `Stopped` on request."""
+        self._stop.wait(seconds)
+        self._check()
 
+    def stop(self) -> None:
+        """Request the end of the change; finished items stay."""
+        self._stop.set()
 
-class Stopped(KeyboardInterrupt):
-    """The operator has stopped a change; as after Ctrl-C in a verb, the audit trail says interrupted."""
+    def _check(self) -> None:
+        if self._stop.is_set():
+            raise Stopped
 
 
 class Change(Protocol):

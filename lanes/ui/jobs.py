@@ -22,7 +22,17 @@ from lanes.operate.move import Change as Request
 from lanes.operate.redrive import Task
 from lanes.outbox.operations import RETRIED
 from lanes.overrides import Action
-from lanes.ui.changes import Change, DeadLetterWork, Moving, Preview, Retry, Stopped, Switch, Withdrawal
+from lanes.ui.changes import (
+    Change,
+    DeadLetterWork,
+    Moving,
+    Preview,
+    Progress,
+    Retry,
+    Stopped,
+    Switch,
+    Withdrawal,
+)
 from lanes.ui.fields import (
     conditions_of,
     dead_letters_of,
@@ -105,7 +115,7 @@ _logger = logging.getLogger(__name__)
 
 class Job:
     """
-    A running change; also the `Progress` of that change.
+    A running change.
 
     Args:
         plan: the plan to carry out.
@@ -117,11 +127,8 @@ class Job:
         self.title = plan.preview.title
         self._plan = plan
         self._after = after
-        self._stop = threading.Event()
+        self._progress = Progress()
         self._state = RUNNING
-        self._done = 0
-        self._expected: int | None = None
-        self._said = ""
         self._result: Mapping[str, Any] = {}
         self._fault: Fault | None = None
         # A daemon: Ctrl-C ends the page after a grace even if a job hangs in a call.
@@ -129,23 +136,9 @@ class Job:
         run = partial(contextvars.copy_context().run, self._run)
         self.thread = threading.Thread(target=run, name=self.title, daemon=True)
 
-    def report(self, done: int, expected: int | None = None) -> None:
-        """Store the number of finished items; raises `Stopped` on request."""
-        self._done, self._expected = done, expected if expected is not None else self._expected
-        self._check()
-
-    def say(self, text: str) -> None:
-        """Store the current step."""
-        self._said = text
-
-    def pause(self, seconds: float) -> None:
-        """Wait; raises `Stopped` on request."""
-        self._stop.wait(seconds)
-        self._check()
-
     def stop(self) -> None:
         """Request the end of the job; finished items stay."""
-        self._stop.set()
+        self._progress.stop()
 
     @property
     def is_running(self) -> bool:
@@ -158,21 +151,17 @@ class Job:
             "id": self.id,
             "title": self.title,
             "state": self._state,
-            "done": self._done,
-            "expected": self._expected,
-            "said": self._said,
+            "done": self._progress.done,
+            "expected": self._progress.expected,
+            "said": self._progress.said,
             "result": self._result,
             "fault": self._fault,
         }
 
-    def _check(self) -> None:
-        if self._stop.is_set():
-            raise Stopped
-
     def _run(self) -> None:
         state = FAILED
         try:
-            self._result = self._plan.change.make(self)
+            self._result = self._plan.change.make(self._progress)
             state = DONE
         except Stopped:
             state = STOPPED
