@@ -8,17 +8,19 @@ kind: in both engines, whatever the number of slots.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from random import Random
 
 import pytest
 
 from lanes.config import LanesConfig
+from lanes.consumer.engines.looks import Looks
 from lanes.consumer.interceptors.kind_rate import LATE, Times
 from lanes.testing.clock import FakeClock
 from simulator.history import KIND
 from simulator.oracle import violations
 from simulator.simulated_lanes import SimulatedLanes
-from tests.support.memory import consumer_of
+from tests.support.memory import aws_error, consumer_of
 
 MAIL = "mail"
 
@@ -138,6 +140,27 @@ def test_other_kinds_are_as_without_the_rate(engine, slots, rate):
     for share, more in ((0.5, 1.0), (0.95, 12.0)):
         place = int(share * len(waits[True]))
         assert waits[True][place] <= waits[False][place] + more
+
+
+def test_a_slot_does_not_stay_for_a_rate_while_no_lane_answers(monkeypatch):
+    """It would ask none, let no time pass, and begin anew at once."""
+    lanes, polls, poll = Mails("pull", rates={MAIL: "6/min"}), Counter(), Looks.poll
+
+    def counted(looks, asked):
+        polls[lanes.scheduler.now] += 1
+        assert polls[lanes.scheduler.now] < 100, "no time passes"
+        return poll(looks, asked)
+
+    monkeypatch.setattr(Looks, "poll", counted)
+    lanes.later(0.0, "MAIN", 3)
+    lanes.calls.break_if = lambda operation, _: (
+        aws_error()
+        if operation == "ReceiveMessage" and 3 < lanes.scheduler.now - lanes._began_at < 40
+        else None
+    )
+
+    assert lanes.settle(within=120)
+    assert max(polls.values()) < 10
 
 
 @pytest.mark.parametrize(

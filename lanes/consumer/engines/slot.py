@@ -328,7 +328,9 @@ class Slot:
             if self.looks.poll(lanes):
                 return True
             left = min(left - POLL, until - clock())
-        if lanes and self.stay.rated_until and self.time.has_time_for(*lanes, after=POLL):
+        # A lane that fails is not polled, so no time would pass.
+        answers = any(lane.name not in self.looks.failed for lane in lanes)
+        if answers and self.stay.rated_until and self.time.has_time_for(*lanes, after=POLL):
             return True
         self.has_waited = not self.time.is_over and not self.looks.failed
         return False
