@@ -70,19 +70,6 @@ def test_without_one_it_is_dead_lettered_with_the_reason(engine, body):
     assert scenario.done == ["good"]
 
 
-def test_an_unknown_kind_is_dead_lettered_with_the_known_ones(engine):
-    """Nothing is dropped because nobody feels responsible."""
-    scenario = Scenario({"consumer": {"unknown_kind_for": 0}}, engine=engine)
-    message_id = scenario.world.send("MAIN", kind="order.place")
-
-    scenario.step("MAIN")
-
-    note = scenario.world.queues.notes[message_id]
-    assert "order.place" in note.reason
-    assert "work" in note.reason
-    assert note.attempts == 0
-
-
 def test_a_dead_letter_that_can_not_be_sent_keeps_the_record(engine):
     """Until it can."""
     scenario = Scenario(engine=engine)

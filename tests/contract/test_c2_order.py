@@ -16,33 +16,11 @@ def first_done(scenario, group="g"):
     return [name for name in dict.fromkeys(scenario.done) if name in of_group]
 
 
-@pytest.mark.parametrize("batch_size", range(1, 11))
-def test_a_failure_holds_its_group_and_nobody_else(engine, batch_size):
-    """At every batch size."""
-    scenario = Scenario({"lanes": [{"name": "MAIN", "batch_size": batch_size}]}, engine=engine)
-    for number in range(12):
-        does = ("fail", "ok") if number in (2, 3) else ("ok",)
-        scenario.send("MAIN", f"a{number}", *does, group="a")
-        scenario.send("MAIN", f"b{number}", group="b")
-
-    scenario.drain()
-
-    for group in "ab":
-        assert first_done(scenario, group) == [f"{group}{number}" for number in range(12)]
-    scenario.check_kept()
-
-
-@pytest.mark.parametrize("what", ["fail", "retry", "dead", "exit", "crash", "check"])
-def test_nothing_behind_a_record_starts_before_it_is_resolved(engine, what):
-    """Whatever ends its first attempt."""
+def test_nothing_behind_a_record_starts_before_it_is_a_dead_letter(engine):
+    """At its first attempt."""
     scenario = Scenario(engine=engine)
     for number in range(10):
-        scenario.send("MAIN", f"m{number}", *((what, "ok") if number in (0, 4) else ("ok",)))
-    scenario.in_handler = lambda message: (
-        scenario.send("HIGH", f"h{len(scenario.sent)}") and scenario.world.clock.advance(0.3)
-        if message.data["does"][0] == "check" and len(scenario.sent) < 15
-        else None
-    )
+        scenario.send("MAIN", f"m{number}", "dead" if number in (0, 4) else "ok")
 
     scenario.drain()
 
@@ -156,19 +134,6 @@ def test_a_batch_that_arrives_too_late_is_not_handled(engine):
     scenario.invoke("MAIN", late, environment=0)
 
     assert scenario.done == ["m0", "m1", "m2"]
-    scenario.check_kept()
-
-
-def test_time_that_runs_out_keeps_the_order(engine):
-    """What goes back untouched returns with all of its group."""
-    scenario = Scenario({"consumer": {"record_time": 9}}, engine=engine)
-    scenario.takes = 9
-    for number in range(9):
-        scenario.send("MAIN", f"m{number}")
-
-    scenario.drain()
-
-    assert scenario.done == [f"m{number}" for number in range(9)]
     scenario.check_kept()
 
 

@@ -129,18 +129,6 @@ def test_retry_at_once_is_possible(engine):
     assert len(world.recorder.named("message_handled")) == 1
 
 
-def test_dead_letter_gives_up_at_once_with_the_reason(engine):
-    """No attempt is left over."""
-    scenario = Scenario(engine=engine)
-    scenario.send("HIGH", "a", "dead")
-
-    scenario.step("HIGH")
-
-    assert scenario.dead() == {"a": "not wanted"}
-    assert len(scenario.starts) == 1
-    scenario.check_kept()
-
-
 @pytest.mark.parametrize("after_effect", [False, True])
 def test_who_gave_up_is_not_asked_again_when_the_dead_letter_could_not_be_sent(engine, after_effect):
     """The record returns, and only the sending is tried again: a second run might even succeed."""
