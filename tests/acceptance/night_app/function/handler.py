@@ -1,9 +1,10 @@
 """A function that goes wrong: while the folder of faults has a file of that name."""
 
 import os
+from datetime import timedelta
 from pathlib import Path
 
-from lanes import Consumer, Message, Unavailable
+from lanes import Consumer, Message, Retry, Unavailable
 
 FAULTS = Path(os.environ["FAULTS"])
 
@@ -27,8 +28,8 @@ def charge(message: Message) -> None:
 
 @consumer.handler("stuck")
 def stuck(message: Message) -> None:
-    """Fail at each attempt."""
-    raise ValueError("the account is gone")
+    """Fail at each attempt; without a time of its own, the pauses of what blocks its group grow."""
+    raise Retry(timedelta(seconds=2), "the account is gone")
 
 
 @consumer.handler("poison")
