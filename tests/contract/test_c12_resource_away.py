@@ -190,7 +190,7 @@ def test_a_resource_that_refuses_half_of_its_calls_dead_letters_nothing(engine):
     assert lanes.tally.counts[Metric.FAILED] <= 0.01 * bank.refused
 
 
-@pytest.mark.parametrize(("slots", "lane"), [(1, "MAIN"), (3, "HIGH")])
+@pytest.mark.parametrize(("slots", "lane"), [(1, "MAIN"), pytest.param(3, "HIGH", marks=pytest.mark.deep)])
 def test_a_message_that_says_so_alone_burns_nothing_and_holds_up_nobody(engine, slots, lane):
     """Others of its resource are handled meanwhile, so it alone is tried more and more rarely, without an attempt."""
     ends = {}
@@ -435,7 +435,7 @@ def test_a_pause_is_as_long_as_the_handler_asked_for(engine):
     assert min(one.at.timestamp() for one in desk.lanes.journal.handled) - began >= 300
 
 
-@pytest.mark.parametrize("minutes", [7, 61])
+@pytest.mark.parametrize("minutes", [7, pytest.param(61, marks=pytest.mark.deep)])
 def test_of_several_resources_the_urgent_one_is_tried_first(engine, minutes):
     """No slot waits for it, and all of its records return again and again: whenever it is back, HIGH goes first."""
     for seconds in range(0, 60, 13):
