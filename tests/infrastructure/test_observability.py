@@ -10,7 +10,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
-from aws_cdk.assertions import Match, Template
+from aws_cdk.assertions import Template
 
 from cdk import LaneQueues, Ledger, Observability, Outbox, PriorityConsumer, Schedules, Severity
 from cdk.alarms.lanes import default_oldest_age
@@ -23,6 +23,7 @@ from lanes.events import Event
 from lanes.metrics import Metric
 from lanes.outbox.telemetry import RelayMetric
 from tests.docs.pages import anchors
+from tests.golden.golden import check
 from tests.support.infrastructure import (
     FOREIGN_CODE,
     ROOT,
@@ -115,54 +116,101 @@ def own_metrics_of_widgets(template):
                 yield line[1], {part for part in line[2:-1:2] if isinstance(part, str)}
 
 
-def queue_name(template, start):
-    """Give the name by which an alarm refers to the queue with this start of its logical id."""
-    (name,) = [name for name in resources(template, "AWS::SQS::Queue") if name.startswith(start)]
-    return [{"Name": "QueueName", "Value": {"Fn::GetAtt": [name, "QueueName"]}}]
+COMPARED = {"GreaterThanOrEqualToThreshold": ">=", "LessThanThreshold": "<"}
 
 
-@pytest.mark.parametrize("lane", ["HIGH", "MEDIUM", "MAIN"])
-def test_the_first_dead_letter_of_a_lane_alarms(template, lane):
-    """The alarm watches the visible count, which includes messages that SQS moved there."""
-    template.has_resource_properties(
-        ALARM,
-        SQS
-        | {
-            "MetricName": "ApproximateNumberOfMessagesVisible",
-            "Dimensions": queue_name(template, f"Lanes{lane}DeadLetterQueue"),
-            "Threshold": 1,
-            "TreatMissingData": "notBreaching",
-        },
+def told(alarm):
+    """Tell what an alarm watches, when it goes off, and how severe it is: expressions last."""
+    (severity,) = (tag["Value"] for tag in alarm["Tags"] if tag["Key"] == "severity")
+    assert alarm["AlarmDescription"].startswith(f"{severity.upper()}. ")
+    period = alarm.get("Period") or next(
+        one["MetricStat"]["Period"] for one in alarm["Metrics"] if "MetricStat" in one
     )
-
-
-@pytest.mark.parametrize(("lane", "seconds"), [("HIGH", 300), ("MEDIUM", 3600), ("MAIN", 86400)])
-def test_a_long_wait_alarms_by_lane(template, lane, seconds):
-    """Urgent work alarms after minutes, bulk work after a day."""
-    template.has_resource_properties(
-        ALARM,
-        SQS
-        | {
-            "MetricName": "ApproximateAgeOfOldestMessage",
-            "Dimensions": queue_name(template, f"Lanes{lane}Queue"),
-            "Threshold": seconds,
-        },
+    when = (
+        f"{severity}: {COMPARED[alarm['ComparisonOperator']]} {alarm['Threshold']} in {alarm['DatapointsToAlarm']} of "
+        f"{alarm['EvaluationPeriods']} times {period} s, missing is {alarm['TreatMissingData']}"
     )
+    if "Metrics" not in alarm:
+        return [when, figure(alarm, alarm["Statistic"])]
+    parts = sorted(alarm["Metrics"], key=lambda one: ("Expression" in one, one["Id"]))
+    return [
+        when,
+        *(
+            f"{one['Id']} = {one['Expression']}"
+            if "Expression" in one
+            else f"{one['Id']} = {figure(one['MetricStat']['Metric'], one['MetricStat']['Stat'])}"
+            for one in parts
+        ),
+    ]
 
 
-@pytest.mark.parametrize("lane", ["HIGH", "MEDIUM", "MAIN"])
-def test_a_message_near_its_expiry_alarms_as_critical(template, lane):
-    """SQS drops expired messages silently, so half of the retention is the last call."""
-    template.has_resource_properties(
-        ALARM,
+def figure(metric, statistic):
+    """Tell a metric."""
+    of = ", ".join(f"{one['Name']} {render(one['Value'])}" for one in metric["Dimensions"])
+    return f"{statistic} of {metric['Namespace']} {metric['MetricName']}, {of}"
+
+
+def waiting(**max_wait):
+    """Make a configuration of two lanes, the lower of which may have a longest wait."""
+    return LanesConfig.from_dict({"lanes": [{"name": "L0", "threshold": 0}, {"name": "L1", **max_wait}]})
+
+
+VARIANTS = {
+    "slots for all": (lanes_config(1, reserved_concurrency=4), "Throttles"),
+    "a long timeout": (lanes_config(2, function_timeout="15m"), "Throttles"),
+    "pull, a long timeout": (lanes_config(2, engine="pull", function_timeout="15m"), "Heartbeat"),
+    "patient 2m": (waiting(max_wait="2m"), "L1Starved"),
+    "patient 1h": (waiting(max_wait="1h"), "L1Starved"),
+    # A day is the most that CloudWatch looks at.
+    "patient 30d": (waiting(max_wait="30d"), "L1Starved"),
+}
+
+
+def test_each_alarm_watches_what_its_table_says(whole, pulled):
+    """
+    Metric, threshold, periods and severity of all, in both engines, and of those that other settings change.
+
+    One that fills in values looks at a period more than it needs: a value of the newest that comes late would be
+    filled in, and keep it in its state.
+    """
+    found = {"mappings": alarms_of(whole), "pull": alarms_of(pulled)}
+    variants = {what: {name: alarms_of(observed(config))[name]} for what, (config, name) in VARIANTS.items()}
+
+    check(
+        "alarms",
         {
-            "MetricName": "ApproximateAgeOfOldestMessage",
-            "Dimensions": queue_name(template, f"Lanes{lane}Queue"),
-            "Threshold": 7 * 86400,
-            "AlarmDescription": Match.string_like_regexp("^CRITICAL. "),
-            "Tags": Match.array_with([{"Key": "severity", "Value": "critical"}]),
+            what: {name: told(alarm) for name, alarm in alarms.items()}
+            for what, alarms in {**found, **variants}.items()
         },
     )
+
+
+@pytest.mark.parametrize(
+    ("config", "missing"),
+    [
+        (lanes_config(1), {"L0Starved", "Blocked"}),
+        (LanesConfig.from_dict({"enabled": False}), {"HIGHStarved", "MAINStarved", "Blocked"}),
+        (lanes_config(2, engine="pull"), {"L0Starved", "Throttles", "Blocked"}),
+    ],
+    ids=["one lane", "switched off", "pull"],
+)
+def test_there_is_no_alarm_for_what_cannot_happen(config, missing):
+    """Each costs money. Nothing makes way in a single lane, in lanes that are off, and for the highest."""
+    assert not missing & alarms_of(observed(config)).keys()
+
+
+def test_alarms_are_found_by_name_and_watch_ten_lanes_at_most():
+    """For actions of another app. AWS takes ten metrics in an expression; the others have an alarm with a number."""
+    found = {}
+
+    def add(stack, queues, consumer):
+        found.update(Observability(stack, "Observability", queues=queues, consumer=consumer).alarms)
+
+    foreign_stack(lanes_config(11), then=add)
+
+    assert {"L0DeadLetters", "L10OldestAge", "Errors"} <= found.keys()
+    assert {name for name in found if name.startswith("CallErrors")} == {"CallErrors", "CallErrors2"}
+    assert all(isinstance(alarm, cloudwatch.Alarm) for alarm in found.values())
 
 
 def test_the_wait_that_alarms_can_be_chosen_by_lane():
@@ -194,65 +242,6 @@ def test_default_waits_follow_the_order_of_lanes(count, ages):
     assert found == [int(age[:-1]) * units[age[-1]] for age in ages]
 
 
-def test_throttles_alarm_where_the_mappings_compete_only_when_nothing_runs(template):
-    """With one slot for three mappings throttles are ordinary; throttles without any invocation are not."""
-    template.has_resource_properties(
-        ALARM,
-        {
-            "AlarmDescription": Match.string_like_regexp("no invocation starts"),
-            "DatapointsToAlarm": 2,
-            "EvaluationPeriods": 3,
-            "Metrics": Match.array_with(
-                [Match.object_like({"Expression": "IF(FILL(invocations, 0) < 1, throttles, 0)"})]
-            ),
-        },
-    )
-
-
-def test_a_long_function_timeout_makes_the_throttle_alarm_wait_longer():
-    """A single invocation of fifteen minutes doesn't look like standstill."""
-    template = observed(lanes_config(2, function_timeout="15m"))
-
-    assert alarms_of(template)["Throttles"]["DatapointsToAlarm"] == 4
-
-
-def test_any_throttle_alarms_where_there_are_slots_for_all():
-    """With as many slots as the mappings may start, something else must be wrong."""
-    template = observed(lanes_config(1, reserved_concurrency=4))
-
-    template.has_resource_properties(ALARM, {"MetricName": "Throttles", "Threshold": 1, "Statistic": "Sum"})
-
-
-@pytest.mark.parametrize(("timeout", "periods"), [("30s", 2), ("15m", 4)])
-def test_the_pull_engine_alarms_when_no_invocation_starts(timeout, periods):
-    """The heartbeat starts one every 20 seconds; no figure at all is as bad as zero. There is no alarm on throttles."""
-    alarms = alarms_of(observed(lanes_config(2, engine="pull", function_timeout=timeout)))
-
-    alarm = alarms["Heartbeat"]
-    assert (alarm["MetricName"], alarm["Statistic"], alarm["Threshold"]) == ("Invocations", "Sum", 1)
-    assert alarm["ComparisonOperator"] == "LessThanThreshold"
-    assert alarm["TreatMissingData"] == "breaching"
-    assert alarm["EvaluationPeriods"] == alarm["DatapointsToAlarm"] == periods
-    assert alarm["AlarmDescription"].startswith("CRITICAL. ")
-    assert "Throttles" not in alarms
-
-
-def test_a_lane_of_the_pull_engine_starves_when_it_waits_without_an_attempt(pulled):
-    """It is not received from, so it yields nothing."""
-    for lane in ("L1", "L2"):
-        alarm = alarms_of(pulled)[f"{lane}Starved"]
-        stats = [query["MetricStat"]["Metric"] for query in alarm["Metrics"] if "MetricStat" in query]
-        waiting = {"Name": "QueueName", "Value": queue_name(pulled, f"Lanes{lane}Queue")[0]["Value"]}
-
-        assert {one["MetricName"] for one in stats} == {
-            Metric.HANDLED,
-            Metric.FAILED,
-            "ApproximateNumberOfMessagesVisible",
-        }
-        assert waiting in [name for one in stats for name in one["Dimensions"]]
-    assert "L0Starved" not in alarms_of(pulled)
-
-
 def texts_on(template):
     """Give the texts of the dashboard."""
     return [one["properties"]["markdown"] for one in shown_on(template) if one["type"] == "text"]
@@ -267,20 +256,6 @@ def test_the_dashboard_of_the_pull_engine_shows_rings_and_no_yields(pulled):
     assert "Share of receives that yielded (%)" not in titles
 
 
-def test_errors_of_the_function_alarm(template):
-    """Failures of single messages are answered, so an error is a crash or a timeout."""
-    (function,) = resources(template, "AWS::Lambda::Function")
-
-    template.has_resource_properties(
-        ALARM,
-        {
-            "MetricName": "Errors",
-            "Dimensions": [{"Name": "FunctionName", "Value": {"Ref": function}}],
-            "Threshold": 1,
-        },
-    )
-
-
 def test_actions_follow_the_severity():
     """The on-call topic hears of critical alarms only."""
     topic = "arn:aws:sns:eu-central-1:123456789012:on-call"
@@ -289,34 +264,6 @@ def test_actions_follow_the_severity():
     acting = {name for name, alarm in alarms_of(template).items() if alarm.get("AlarmActions") == [topic]}
 
     assert acting == {"L0OldestAge", "L0NearExpiry", "L1NearExpiry", "CallErrors", "Throttles"}
-
-
-@pytest.mark.parametrize(
-    ("max_wait", "periods"), [(None, 7), ("2m", 2), ("1h", 13), ("30d", 287)], ids="max_wait {}".format
-)
-def test_a_lane_that_only_makes_way_alarms_after_its_own_patience(max_wait, periods):
-    """After ``max_wait`` where it is set, and the highest lane never; a day is the most that CloudWatch looks at."""
-    lanes = [{"name": "TOP", "threshold": 0}, {"name": "REST"} | ({"max_wait": max_wait} if max_wait else {})]
-    template = observed(LanesConfig.from_dict({"lanes": lanes}))
-
-    (name,) = [name for name in alarms_of(template) if name.endswith("Starved")]
-    alarm = alarms_of(template)[name]
-    assert name == "RESTStarved"
-    assert alarm["DatapointsToAlarm"] == periods
-    watched = {
-        query["MetricStat"]["Metric"]["MetricName"] for query in alarm["Metrics"] if "MetricStat" in query
-    }
-    assert watched == {Metric.HANDLED, Metric.YIELDED}
-
-
-def test_an_alarm_that_fills_in_values_does_not_stick(whole, pulled):
-    """A value of the newest period that comes late is filled in; the alarm looks at one period more than it needs."""
-    for template in (whole, pulled):
-        for name, alarm in alarms_of(template).items():
-            fills = any("FILL" in query.get("Expression", "") for query in alarm.get("Metrics", []))
-            more = alarm["EvaluationPeriods"] - alarm["DatapointsToAlarm"]
-            # Those of blocked groups and of resources last from one report to the next.
-            assert more == (1 if fills else 0) or (name in ("Blocked", "ResourceAway") and more > 1), name
 
 
 def test_batches_that_an_error_of_the_consumer_interrupts_alarm(whole):
@@ -366,14 +313,6 @@ def test_the_cost_page_names_the_price_of_the_alarms(template):
 
     page = (ROOT / "docs" / "cost.md").read_text(encoding="utf-8")
     assert f"| the alarms, at ${ALARM_DOLLARS:.2f} a metric | about ${watched * ALARM_DOLLARS:.0f} |" in page
-
-
-def test_nothing_starves_where_nothing_yields():
-    """Neither a single lane nor lanes that are switched off make way for anybody."""
-    off = LanesConfig.from_dict({"enabled": False})
-
-    for config in (lanes_config(1), off):
-        assert not [name for name in alarms_of(observed(config)) if name.endswith("Starved")]
 
 
 def test_what_alarms_watch_is_what_the_consumer_and_the_relay_report(whole):
@@ -476,17 +415,6 @@ def test_every_alarm_says_what_to_do_first_and_names_its_section(whole, pulled):
     assert sections == set(Section)
 
 
-def test_a_blocked_group_keeps_its_alarm_between_two_tries(whole):
-    """They are up to an hour and more apart. Without the setting there is no such alarm, which costs money."""
-    alarm = alarms_of(whole)["Blocked"]
-
-    (expression,) = (one["Expression"] for one in alarm["Metrics"] if "Expression" in one)
-    watched = {one["MetricStat"]["Metric"]["MetricName"] for one in alarm["Metrics"] if "MetricStat" in one}
-    assert (expression.count("FILL"), watched) == (3, {"BlockedGroups"})
-    assert (alarm["Threshold"], alarm["DatapointsToAlarm"], alarm["EvaluationPeriods"]) == (1, 1, 37)
-    assert "Blocked" not in alarms_of(observed(lanes_config(1)))
-
-
 def test_the_runbook_can_be_elsewhere():
     """A team has its pages where its people look."""
     template = observed(lanes_config(1), runbook="https://wiki.example/runbook")
@@ -546,37 +474,3 @@ def test_a_nested_stack_names_them_after_its_place():
 
     alarms = resources(Template.from_stack(nested), ALARM).values()
     assert all(alarm["AlarmName"].startswith("Outer-Inner-Watch-") for alarm in alarms)
-
-
-def test_alarms_are_found_by_name():
-    """Another app can add its own actions to an alarm."""
-    found = {}
-
-    def add(stack, queues, consumer):
-        found.update(Observability(stack, "Observability", queues=queues, consumer=consumer).alarms)
-
-    foreign_stack(lanes_config(1), then=add)
-
-    assert set(found) == {
-        *("L0DeadLetters", "L0OldestAge", "L0NearExpiry"),
-        *("CallErrors", "Errors", "Interrupted", "TableThrottles", "Throttles", "UnknownKinds"),
-        *("ResourceAway", "UnrecordedEnds"),
-    }
-    assert all(isinstance(alarm, cloudwatch.Alarm) for alarm in found.values())
-
-
-def test_an_alarm_of_all_lanes_watches_ten_at_most():
-    """AWS takes ten metrics in an expression of an alarm; the others have an alarm with a number."""
-    config, alarms = lanes_config(21), {}
-    foreign_stack(
-        config,
-        then=lambda stack, queues, consumer: alarms.update(
-            Observability(stack, "Observability", queues=queues, consumer=consumer).alarms
-        ),
-    )
-
-    assert {name for name in alarms if name.startswith("CallErrors")} == {
-        "CallErrors",
-        "CallErrors2",
-        "CallErrors3",
-    }
