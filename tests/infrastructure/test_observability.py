@@ -173,7 +173,10 @@ def test_each_alarm_watches_what_its_table_says(whole, pulled):
     One that fills in values looks at a period more than it needs: a value of the newest that comes late would be
     filled in, and keep it in its state.
     """
-    found = {"mappings": alarms_of(whole), "pull": alarms_of(pulled)}
+    found = {
+        engine: {one["AlarmName"].partition("-")[2]: one for one in resources(template, ALARM).values()}
+        for engine, template in (("mappings", whole), ("pull", pulled))
+    }
     variants = {what: {name: alarms_of(observed(config))[name]} for what, (config, name) in VARIANTS.items()}
 
     check(

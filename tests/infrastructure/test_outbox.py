@@ -11,7 +11,6 @@ from aws_cdk.assertions import Match, Template
 from cdk import LaneQueues, Ledger, Outbox, PriorityLanesStack, RelayAlarms
 from lanes.config import LanesConfig
 from lanes.outbox.dynamodb.table import description
-from lanes.outbox.telemetry import RelayMetric
 from tests.support.infrastructure import (
     FOREIGN_CODE,
     FUNCTION_FOLDER,
@@ -185,34 +184,6 @@ def test_an_application_may_add_entries_and_nothing_else(foreign_outbox):
     assert allowed(foreign_outbox, "Adder") == {("dynamodb:PutItem", f"<{table}.Arn>")}
 
 
-def test_the_alarms_watch_what_the_relay_reports(foreign_outbox):
-    """Abandoned entries, the oldest one's age, and a relay that fails."""
-    alarms = {
-        properties.get("MetricName"): properties
-        for properties in resources(foreign_outbox, "AWS::CloudWatch::Alarm").values()
-    }
-
-    assert alarms.keys() == {
-        *(RelayMetric.ABANDONED.value, RelayMetric.OLDEST_AGE.value),
-        *("Errors", "ApproximateNumberOfMessagesVisible", None),
-        *(RelayMetric.LANE_FAILURES.value, RelayMetric.WAITING.value),
-    }
-    assert alarms[RelayMetric.OLDEST_AGE.value]["Threshold"] == 900
-    assert alarms[RelayMetric.ABANDONED.value]["Dimensions"] == [{"Name": "service", "Value": "Foreign"}]
-    waiting = [
-        one["Dimensions"]
-        for one in resources(foreign_outbox, "AWS::CloudWatch::Alarm").values()
-        if one.get("MetricName") == RelayMetric.LANE_FAILURES.value
-    ]
-    assert [
-        [dimension["Value"] for dimension in sorted(one, key=lambda dimension: dimension["Name"])]
-        for one in waiting
-    ] == [[lane, "Foreign"] for lane in ("L0", "L1")]
-    silent = alarms.pop(RelayMetric.WAITING.value)
-    assert silent["TreatMissingData"] == "breaching"
-    assert all(alarm["TreatMissingData"] == "notBreaching" for alarm in alarms.values())
-
-
 def test_producers_and_functions_learn_of_the_outbox(with_outbox):
     """The parameter and both functions name its table."""
     table, _ = entries_table(with_outbox)
@@ -232,19 +203,6 @@ def test_without_the_setting_there_is_no_outbox(template):
     """The stack is as small as before."""
     template.resource_count_is("AWS::Events::Rule", 0)
     template.resource_count_is(TABLE, 1)
-
-
-def test_a_relay_that_never_starts_raises_an_alarm(with_outbox):
-    """Without an invocation there is no error, and no age of an entry; missing figures must count."""
-    (alarm,) = [
-        one
-        for one in resources(with_outbox, "AWS::CloudWatch::Alarm").values()
-        if one["AlarmName"].endswith("Outbox-Silent")
-    ]
-
-    assert (alarm["MetricName"], alarm["Statistic"]) == ("OutboxPending", "SampleCount")
-    assert (alarm["ComparisonOperator"], alarm["Threshold"]) == ("LessThanThreshold", 1)
-    assert (alarm["TreatMissingData"], alarm["EvaluationPeriods"]) == ("breaching", 3)
 
 
 def test_a_relay_outside_lambda_has_the_same_alarms():

@@ -208,18 +208,7 @@ def test_the_stack_has_it_where_the_configuration_asks_for_it(root):
     with_it, without = (Template.from_stack(stack_with(config)) for config in (root, {}))
 
     assert with_it.find_resources(GROUP)
+    alarms = with_it.find_resources("AWS::CloudWatch::Alarm")
+    assert any("Undelivered" in name for name in alarms)
     assert not without.find_resources(GROUP)
     assert "scheduler:CreateSchedule" in {action for action, _ in allowed(with_it, "ConsumerRole")}
-
-
-def test_the_stack_alarms_on_what_could_not_be_sent():
-    """With what to do first, and the page."""
-    alarms = Template.from_stack(stack_with({"schedules": [NIGHTLY]}))
-    (alarm,) = [
-        one
-        for one in resources(alarms, "AWS::CloudWatch::Alarm").values()
-        if one["AlarmName"].endswith("Undelivered")
-    ]
-
-    assert alarm["Dimensions"][0]["Value"]["Fn::GetAtt"][0].startswith("SchedulesUndelivered")
-    assert alarm["AlarmDescription"].endswith("Runbook: docs/runbook.md#schedules")
