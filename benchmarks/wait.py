@@ -27,9 +27,9 @@ from benchmarks.figures import ENGINES, Figure, Row, least, most, names, numbers
 from lanes.config import LanesConfig
 from lanes.metrics import percentile
 from simulator.comparison import draw_spans, write
-from simulator.ideal import IdealLanes
 from simulator.outcome import queue_requests, read_prices, use_of
 from simulator.parameters import Unknowns, all_variants
+from simulator.patterns import IdealLanes
 from simulator.simulated_lanes import Pattern, SimulatedLanes
 
 if TYPE_CHECKING:

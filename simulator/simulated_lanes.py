@@ -23,7 +23,7 @@ from .fault_injection import FaultInjector
 from .function import SimulatedFunction, SimulatedMapping
 from .history import KIND, Bodies, Handled, HandledLog, History, Meter, SlotWatch, data_of
 from .parameters import Faults, Unknowns
-from .plain import PlainConsumer, as_published, without_shares
+from .patterns import PlainConsumer, as_published, without_shares
 from .queues import ApproximateQueues, SimulatedBell
 from .scheduler import Scheduler, SimulatedBeside
 

@@ -7,7 +7,7 @@ import pytest
 from benchmarks.figures import least, most, show, worst
 from benchmarks.wait import LOADS, Case, found, put
 from lanes.config import LanesConfig
-from simulator.ideal import IdealLanes
+from simulator.patterns import IdealLanes
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,7 @@ import pytest
 
 from lanes.config import LanesConfig
 from lanes.depth import LaneDepth
-from simulator.ideal import IdealLanes
-from simulator.plain import PlainConsumer
+from simulator.patterns import IdealLanes, PlainConsumer
 from simulator.simulated_lanes import Pattern, SimulatedLanes
 
 
