@@ -164,6 +164,12 @@ class PriorityConsumer(Construct):
                 "The lanes have a key of yours, and their ledger has not: it names messages, groups and errors. Pass "
                 "encryption_key to Ledger, too.",
             )
+        if queues.config.schedules and schedules is None:
+            Annotations.of(self).add_warning_v2(
+                "lanes:schedules",
+                'The consumer does not know what Scheduler sends, so overlap = "skip" drops nothing, and two messages '
+                "of a schedule may overlap after you change its priority. Pass your Schedules as schedules.",
+            )
 
     def metric(
         self,

@@ -6,9 +6,10 @@ import pytest
 from aws_cdk import RemovalPolicy, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
-from aws_cdk.assertions import Template
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk.assertions import Annotations, Match, Template
 
-from cdk import LaneQueues, LanesParameter, Ledger, PriorityLanesStack, Schedules
+from cdk import LaneQueues, LanesParameter, Ledger, PriorityConsumer, PriorityLanesStack, Schedules
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment
 from lanes.errors import ConfigurationError
@@ -212,3 +213,22 @@ def test_the_stack_has_it_where_the_configuration_asks_for_it(root):
     assert any("Undelivered" in name for name in alarms)
     assert not without.find_resources(GROUP)
     assert "scheduler:CreateSchedule" in {action for action, _ in allowed(with_it, "ConsumerRole")}
+
+
+@pytest.mark.parametrize("passed", [True, False])
+def test_a_consumer_without_its_schedules_is_a_finding(passed):
+    """It could not tell their messages from those of other senders."""
+    stack = Stack(new_app(), "Own")
+    queues = LaneQueues(stack, "Lanes", config=LanesConfig.from_dict({"schedules": [TICK]}))
+    schedules = Schedules(stack, "Schedules", queues=queues)
+    PriorityConsumer(
+        stack,
+        "Consumer",
+        queues=queues,
+        ledger=Ledger(stack, "Ledger"),
+        code=lambda_.Code.from_inline("pass"),
+        **({"schedules": schedules} if passed else {}),
+    )
+
+    found = Annotations.from_stack(stack).find_warning("*", Match.string_like_regexp("overlap"))
+    assert bool(found) is not passed
