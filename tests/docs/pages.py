@@ -16,7 +16,7 @@ FOLLOWED = {
     "docs/how-to/outbox.md": ("First steps with DynamoDB",),
     "docs/how-to/schedules.md": ("Periodic messages", "A message for later"),
     "docs/how-to/send.md": ("A producer", "Many messages", "Messages with an end"),
-    "docs/how-to/handlers.md": ("Fail, retry, dead-letter", "Send on"),
+    "docs/how-to/handlers.md": ("Fail, retry, dead-letter", "Data with a type", "Long work", "Send on"),
     "docs/how-to/follow-a-run.md": ("",),
     "docs/how-to/test-your-code.md": ("A handler by itself", "Through the lanes", "Time and failures"),
     "docs/how-to/plan.md": ("Describe the load", "Simulate"),

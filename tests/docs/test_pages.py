@@ -90,10 +90,12 @@ def test_python_runs_as_pasted_or_says_where_the_rest_of_it_is():
 
 
 def undefined_names(code):
-    """Return the names that code uses and nowhere binds; code that can't be parsed, with `...` in it, uses one."""
+    """Return the names that code uses and nowhere binds; one that leaves lines out or can't be parsed uses `...`."""
     try:
         nodes = list(ast.walk(ast.parse(code)))
     except SyntaxError:
+        return {"..."}
+    if "..." in code.splitlines():
         return {"..."}
     names = [node for node in nodes if isinstance(node, ast.Name)]
     bound = {node.id for node in names if not isinstance(node.ctx, ast.Load)}
