@@ -59,6 +59,7 @@ UNITS = {
     "mapped stack": ("tests/acceptance/test_pause",),
     "pull stack": ("tests/acceptance/test_pull",),
     "night stack": ("tests/acceptance/test_at_night",),
+    "new app": ("tests/acceptance/test_new_app", "tests/acceptance/test_tutorials"),
     "command": ("tests/acceptance/",),
     "server": tuple(
         f"tests/local/test_{name}"
