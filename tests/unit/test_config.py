@@ -235,14 +235,40 @@ def test_several_slots_that_are_throttled_park_for_longer(consumer, lane, delays
     assert LanesConfig.from_dict(config.to_dict(brief=True)) == config
 
 
-@pytest.mark.parametrize(("slots", "seconds"), [(1, 0.25), (9, 0.25), (10, 0.15), (40, 0.15)])
-def test_with_many_slots_the_higher_lanes_are_read_more_often(slots, seconds):
+@pytest.mark.parametrize(
+    ("engine", "slots", "seconds"),
+    [
+        ("mappings", 1, 0.25),
+        ("mappings", 9, 0.25),
+        ("mappings", 10, 0.15),
+        ("pull", 1, 0.25),
+        ("pull", 2, 0.4),
+    ],
+)
+def test_how_often_higher_lanes_are_read_depends_on_the_slots(engine, slots, seconds):
     """Unless the file has an interval."""
-    raw = {"consumer": {"reserved_concurrency": slots}}
+    raw = {"consumer": {"reserved_concurrency": slots, "engine": engine}}
 
     assert LanesConfig.from_dict(raw).consumer.recheck_interval == timedelta(seconds=seconds)
     raw["consumer"]["recheck_interval"] = 0.5
     assert LanesConfig.from_dict(raw).consumer.recheck_interval == timedelta(seconds=0.5)
+
+
+def test_two_lanes_share_the_slots_by_halves():
+    """There is no middle one."""
+    raw = {"consumer": {"reserved_concurrency": 5}, "lanes": [{"name": "A", "threshold": 0}, {"name": "B"}]}
+
+    assert [lane.maximum_concurrency for lane in LanesConfig.from_dict(raw).lanes] == [2, 3]
+
+
+def test_delays_may_be_as_long_as_their_bounds():
+    """The bounds themselves are allowed."""
+    raw = {
+        "consumer": {"backoff_base": "1m", "backoff_max": "1m"},
+        "outbox": {"retry_base": "1m", "retry_cap": "1m"},
+    }
+
+    assert LanesConfig.from_dict(raw).outbox.retry_cap == timedelta(minutes=1)
 
 
 def test_producers_skip_a_closing_lane_and_its_place_stays():
