@@ -176,6 +176,16 @@ def places(cell):
     return files, names
 
 
+def test_the_tree_of_the_architecture_names_what_exists():
+    """Folders at the top, those and files of the library, and folders within them."""
+    tree = blocks(ROOT / "docs" / "architecture.md", "")[0]
+    for line in tree.splitlines():
+        base = ROOT / "lanes" if line.startswith("│   ") else ROOT
+        names = re.findall(r"[\w.-]+(?:/|\.py|\.toml|\.md|\.json|\.txt|\.in)(?=\s|$|:)", line)
+        places = [base, *(base / name for name in names[:1])]
+        assert [name for name in names if not any((place / name).exists() for place in places)] == [], line
+
+
 def test_each_promise_is_decided_in_files_and_names_that_exist():
     """A reader who starts from the map arrives, also after a file was moved."""
     table = rows(ROOT / "docs" / "architecture.md", MAP)
