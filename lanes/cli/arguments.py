@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lanes.aws.stack import Operations
-from lanes.cli.printing import moment
 from lanes.cli.target import UsageError, parse_priority, target_of, usage
 from lanes.config.table import nearest, parse_duration
 from lanes.message_filter import MessageFilter
-from lanes.operate.descriptions import error_code
+from lanes.operate.descriptions import error_code, moment
 from lanes.outbox.entry import Entry, EntryState
 from lanes.outbox.operations import EntryFilter
 

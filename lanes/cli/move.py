@@ -28,10 +28,11 @@ from lanes.cli.arguments import (
 )
 from lanes.cli.busy import busy
 from lanes.cli.outbox import show_preview
-from lanes.cli.printing import confirm, moment, say, show_one, show_rows
+from lanes.cli.printing import confirm, say, show_one, show_rows
 from lanes.cli.relay import Database, OutboxTarget, Table
 from lanes.cli.target import Output, UsageError, target_of
 from lanes.message_filter import MessageFilter  # noqa: TC001 - Typer reads the annotations
+from lanes.operate.descriptions import moment
 from lanes.operate.move import Change, Move, override_named, withdraw_override
 from lanes.operate.pause import DISABLED, ENABLED, PAUSE, RESUME, others_stay, switch, the_mapping
 from lanes.overrides import Action, Override

@@ -20,10 +20,11 @@ from lanes.cli.arguments import (
     require_filter,
     takes,
 )
-from lanes.cli.printing import confirm, console, layout, moment, say, show_one, show_rows, without_code
+from lanes.cli.printing import confirm, console, layout, say, show_one, show_rows, without_code
 from lanes.cli.relay import Database, OutboxTarget, Table, outbox_of, relay, setup
 from lanes.cli.target import ExitCode, target_of
 from lanes.message_filter import MessageFilter  # noqa: TC001 - Typer reads the annotations
+from lanes.operate.descriptions import moment
 from lanes.outbox.entry import FINISHED, EntryState
 from lanes.outbox.operations import EVERY_STATE, retried_by
 

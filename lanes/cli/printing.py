@@ -188,11 +188,6 @@ def format_value(value: object) -> str:
     return escape_controls(str(value))
 
 
-def moment(epoch_seconds: float | None) -> datetime | None:
-    """Return a time in UTC."""
-    return None if epoch_seconds is None else datetime.fromtimestamp(epoch_seconds, UTC)
-
-
 def confirm(question: str, *, yes: bool) -> None:
     """
     Ask for confirmation of a change, unless `--yes` is given.

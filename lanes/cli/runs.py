@@ -13,10 +13,10 @@ from rich.progress import TextColumn
 
 from lanes.cli.arguments import DryRun, Latest, duration, operations_of, read_time
 from lanes.cli.busy import parse_interval, progress_bar, readings
-from lanes.cli.printing import moment, say, show_one, show_rows
+from lanes.cli.printing import say, show_one, show_rows
 from lanes.cli.target import ExitCode, Output, Target, target_of
 from lanes.operate.audit import audited
-from lanes.operate.descriptions import format_seconds
+from lanes.operate.descriptions import format_seconds, moment
 from lanes.operate.runs import RunRate, find_run, rate_so_far, read_progress, row_of
 from lanes.operate.schedules import cancel as cancel_later
 from lanes.operate.schedules import later_named, later_rows, periodic_named, read, send_now

@@ -18,7 +18,6 @@ from lanes.cli.printing import (
     escape_controls,
     format_value,
     layout,
-    moment,
     say,
     show_json,
     show_rows,
@@ -26,7 +25,7 @@ from lanes.cli.printing import (
 from lanes.cli.target import ExitCode, Output, target_of
 from lanes.errors import LanesError
 from lanes.operate.check import Check, Verdict
-from lanes.operate.descriptions import format_clock, format_seconds
+from lanes.operate.descriptions import format_clock, format_seconds, moment
 from lanes.operate.figures import DepthTrend, Drain
 from lanes.operate.status import OUTBOX_LASTS, Cached, StatusReader
 

@@ -14,12 +14,12 @@ from rich.text import Text
 
 from lanes.cli.arguments import Kind, Latest, StartingAt, lane_named, lanes_here, operations_of, read_time
 from lanes.cli.busy import parse_interval, readings
-from lanes.cli.printing import console, escape_controls, moment, say, show_json, show_rows
+from lanes.cli.printing import console, escape_controls, say, show_json, show_rows
 from lanes.cli.target import ExitCode, Output, UsageError, target_of
 from lanes.config import LanesConfig
 from lanes.config.table import nearest
 from lanes.errors import LanesError
-from lanes.operate.descriptions import MAX_LENGTH, describe, labels
+from lanes.operate.descriptions import MAX_LENGTH, describe, labels, moment
 from lanes.operate.log import EventFilter, LogFiles, Tail
 from lanes.operate.tracer import Tracer, trace_id_in
 

@@ -13,13 +13,14 @@ import dataclasses
 import json
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lanes.consumer.attempts import EXHAUSTED
 from lanes.errors import ConfigurationError
 from lanes.message import REDRIVEN, RUN
 from lanes.message_filter import is_like
+from lanes.operate.descriptions import moment
 from lanes.runs import Mark
 
 if TYPE_CHECKING:
@@ -384,7 +385,7 @@ def row_of(letter: DeadLetteredMessage) -> dict[str, Any]:
         "id": letter.event_id,
         "group": letter.group,
         "run": letter.run,
-        "given_up_at": _time(letter.dead_at),
+        "given_up_at": moment(letter.dead_at),
         "attempts": letter.note.get("attempts"),
         "code": letter.code,
         "reason": letter.reason,
@@ -401,16 +402,12 @@ def details_of(letter: DeadLetteredMessage) -> dict[str, Any]:
         "receives": noted.get("receives"),
         "original_message_id": noted.get("message_id"),
         "original_deduplication_id": noted.get("deduplication_id"),
-        "sent_at": _time(noted.get("sent_at", letter.sent_at)),
-        "first_received_at": _time(noted.get("first_received_at")),
+        "sent_at": moment(noted.get("sent_at", letter.sent_at)),
+        "first_received_at": moment(noted.get("first_received_at")),
         "times_shown": letter.receive_count,
         "attributes": letter.attributes,
         "body": letter.body,
     }
-
-
-def _time(epoch_seconds: float | None) -> datetime | None:
-    return None if epoch_seconds is None else datetime.fromtimestamp(epoch_seconds, UTC)
 
 
 def brief_rows(

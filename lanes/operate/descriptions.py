@@ -135,6 +135,11 @@ def _dead_lettered(fields: Mapping[str, Any]) -> str:
     )
 
 
+def moment(epoch_seconds: float | None) -> datetime | None:
+    """Return a time in UTC."""
+    return None if epoch_seconds is None else datetime.fromtimestamp(epoch_seconds, UTC)
+
+
 def counted(number: Any, noun: str) -> str:
     """Write a number with its noun in the right form."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
