@@ -141,6 +141,16 @@ def test_r5_the_ends_add_up_and_strangers_are_apart(engine):
     assert run.progress().head.total == 5
 
 
+def test_r1_a_member_that_its_lane_does_not_take_has_ended(engine):
+    """As a dead letter: its run would stay open for ever."""
+    lanes = [{"name": "HIGH", "threshold": 50}, {"name": "MAIN", "kinds": [OVER]}]
+    run = Followed(engine, lanes=lanes)
+    assert run.send(ids(1))
+    run.drain()
+
+    assert (run.dead, counted(run), len(run.announced)) == ({"c-0"}, (0, 1, 0, 0), 1)
+
+
 @pytest.mark.parametrize("copies", [1, 2])
 def test_r6_a_redrive_moves_a_member_to_done_and_the_end_is_not_announced_again(engine, copies):
     """Done outranks the others, also if the copy is handled twice."""
