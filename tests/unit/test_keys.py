@@ -10,7 +10,7 @@ from lanes.aws import audit, overrides
 from lanes.aws.ledger import LONGEST_KEY, effect_key, entry_key
 from lanes.config.lanes import NAME
 from lanes.message import REDRIVEN, Message, identity_of
-from lanes.outbox.dynamodb import item
+from lanes.outbox.dynamodb import table
 from lanes.outbox.entry import Entry, chain_of
 from lanes.overrides import MOVED_ID
 
@@ -34,18 +34,18 @@ JOINED = {
     "redirect": (st.tuples(LANES, TEXTS), lambda *parts: overrides.redirect_key(*parts)["pk"]["S"]),
     "copy": (st.tuples(LANES, TEXTS), audit._key),
     "chain": (st.tuples(LANES, TEXTS), chain_of),
-    "outbox partition": (st.tuples(TEXTS, st.none() | TEXTS), item.partition_of),
+    "outbox partition": (st.tuples(TEXTS, st.none() | TEXTS), table.partition_of),
     "outbox position": (
         st.tuples(POSITIONS, TEXTS),
-        lambda *parts: item.key_of(outbox_entry(*parts))["sk"]["S"],
+        lambda *parts: table.key_of(outbox_entry(*parts))["sk"]["S"],
     ),
     "outbox claim": (
         st.tuples(st.integers(-9, 9), POSITIONS, TEXTS),
-        lambda priority, *parts: item.claim_order(outbox_entry(*parts), priority),
+        lambda priority, *parts: table.claim_order(outbox_entry(*parts), priority),
     ),
     "outbox chain": (
         st.tuples(LANES, POSITIONS, TEXTS),
-        lambda lane, *parts: item.chain_order(outbox_entry(*parts), lane),
+        lambda lane, *parts: table.chain_order(outbox_entry(*parts), lane),
     ),
 }
 

@@ -12,7 +12,7 @@ import pytest
 import lanes
 from lanes import message, message_filter, priority, trace_context
 from lanes.config import model
-from lanes.outbox import filter as entry_filter
+from lanes.outbox import operations as entry_operations
 
 PACKAGES = ("lanes", "cdk", "local", "lambdas", "simulator", "spark_jobs", "benchmarks")
 
@@ -50,7 +50,7 @@ def test_importing_the_producer_loads_no_aws_library():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-MODULES = [model, message, message_filter, priority, trace_context, entry_filter]
+MODULES = [model, message, message_filter, priority, trace_context, entry_operations]
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
