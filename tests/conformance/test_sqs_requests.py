@@ -188,6 +188,17 @@ def test_only_the_system_attributes_asked_for_return(corrected):
     assert "Attributes" not in without
 
 
+@pytest.mark.parametrize("role", [None, "AROAEXAMPLE:session"])
+def test_each_message_has_the_id_of_its_sender(corrected, role):
+    """All have one, but for the emulated Scheduler, which says which role it has."""
+    more = {"MessageSystemAttributes": {"SenderId": text(role)}} if role else {}
+    corrected.client.send_message(
+        QueueUrl=corrected.url, MessageBody="b", MessageGroupId="A", MessageDeduplicationId="one", **more
+    )
+
+    assert receive(corrected)[0]["Attributes"]["SenderId"] == (role or "AIDAIT2UOQQY3AUEKVGXU")
+
+
 def test_a_batch_of_deletes_fails_entry_by_entry(corrected):
     """Expired and unknown handles fail, the others delete."""
     for group in "ABC":
