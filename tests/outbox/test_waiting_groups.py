@@ -3,11 +3,13 @@
 import json
 from dataclasses import replace
 from random import Random
+from threading import Barrier
 from types import SimpleNamespace
 
 import pytest
 
 from lanes.outbox import EntryFilter, EntryState, Operator
+from lanes.outbox.dynamodb.store import DynamoDBOutboxStore
 from lanes.outbox.relay import Relay
 from tests.support.outbox import SHARES, Run, published
 from tests.support.sending import ACCEPT, REFUSE
@@ -166,6 +168,21 @@ def test_relays_that_die_again_and_again_before_they_wake_a_group_leave_it_a_tim
     dynamodb.store.wake = wake
 
     assert run.sent() == [f"big-{number}" for number in range(1, 5)]
+
+
+def test_groups_are_looked_at_side_by_side_after_their_marks(dynamodb, clock):
+    """A call for each after the other would take most of a round of many groups."""
+    run = Run(dynamodb, clock)
+    store = DynamoDBOutboxStore(table=dynamodb.name, client=dynamodb.client, concurrency=2)
+    run.write("a", group="g")
+    run.write("b", group="h")
+    held = store.claim(SHARES, owner="relay", now=clock(), locked_until=clock() + 60, limit=2)
+    # A call that is made alone waits for the other one in vain.
+    both = Barrier(2, timeout=20)
+    dynamodb.client.meta.events.register("before-call.dynamodb.Query", lambda **_: [both.wait()].clear())
+
+    marks = [published(one) for one in held.entries]
+    assert store.settle(marks, owner="relay", now=clock()) == {"a", "b"}
 
 
 def test_the_timer_of_a_group_is_no_entry_and_ends_with_its_group(dynamodb, clock):

@@ -102,9 +102,7 @@ class DynamoDBOutboxStore:
         entries = {entry.id: entry for run in locked for entry in run}
         ordered = tuple(entries[one.id] for one in claimed if one.id in entries)
         waiting = [[by_id[one.id] for one in run] for run in runs_of(blocked)]
-        parked = sum(
-            _unless_throttled(throttled, partial(self._park, run, until=locked_until), 0) for run in waiting
-        )
+        parked = self._park(throttled, waiting, until=locked_until)
         # An earlier entry may have been finished while this one was parked: the later of the two writers sees both.
         self.wake(one.chain for one in blocked)
         if throttled and not ordered:
@@ -130,7 +128,7 @@ class DynamoDBOutboxStore:
 
         def ripen(item: Any) -> bool:
             if timed_chain(item) is not None:
-                return self._look(item, now, until)
+                return self._look(throttled, item, now, until)
             is_locked = state_of(item) is EntryState.PROCESSING
             setting = ripe(item)
             if is_locked:
@@ -151,7 +149,7 @@ class DynamoDBOutboxStore:
         taken_over = sum(state_of(item) is EntryState.PROCESSING for item in ripened)
         return len(ripened) - looked, taken_over, looked
 
-    def _look(self, item: Any, now: float, until: float) -> bool:
+    def _look(self, throttled: list[AwsError], item: Any, now: float, until: float) -> bool:
         """Wake a group whose timer is due, and set the timer again or end it; return whether no other relay did."""
         order = self._chain(timed_chain(item) or "", WOKEN_AT_ONCE)
         # Of a group without entries: whoever parks one from now on sets the timer before.
@@ -159,14 +157,14 @@ class DynamoDBOutboxStore:
         setting = {"due_at": sortable(until)} if order else ended
         if self.calls.update(item, Change(setting, same={"due_at": item["due_at"]["S"]})) is None:
             return False
-        self._make_ready(order)
+        self._make_ready(throttled, [order])
         return True
 
-    def _set_timer(self, chain: str, at: float) -> None:
+    def _set_timer(self, chain: str, at: float) -> bool:
         """Let a relay look at a group at a time, before its entries are parked: who should wake them may die."""
         item = timer_of(chain)
         setting = {"timer": part_of_key(DUE, item["pk"]["S"]), "due_at": sortable(at), "expires_at": None}
-        self.calls.update(item, Change(setting))
+        return self.calls.update(item, Change(setting)) is not None
 
     def _choose(
         self, throttled: list[AwsError], shares: Sequence[LaneShare], limit: int
@@ -323,31 +321,42 @@ class DynamoDBOutboxStore:
         setting = {"holder": None, "expires_at": int(now) + KEPT_SECONDS}
         self.calls.update(unique_key_of(key), Change(setting, same={"holder": holder}))
 
-    def _park(self, items: Sequence[Any], *, until: float) -> int:
-        """Park entries of one group; return their number."""
-        self._set_timer(candidate_of(items[0]).chain or "", until)
+    def _park(self, throttled: list[AwsError], runs: Sequence[Sequence[Any]], *, until: float) -> int:
+        """Park entries, which are given by their chains; return their number."""
+
+        def set_timer(run: Sequence[Any]) -> bool:
+            chain = candidate_of(run[0]).chain or ""
+            return _unless_throttled(throttled, lambda: self._set_timer(chain, until), otherwise=False)
 
         def park(item: Any) -> bool:
             setting = {"ready": None, **parked_in(item["pk"]["S"], sendable_from(item) or 0.0)}
             same = {"claim_order": item["claim_order"]["S"]}
-            return self.calls.update(item, Change(setting, same=same, present=["ready"])) is not None
+            change = Change(setting, same=same, present=["ready"])
+            return _unless_throttled(throttled, lambda: self.calls.update(item, change), None) is not None
 
-        return sum(self.calls.in_parallel(park, items))
+        timed = zip(runs, self.calls.in_parallel(set_timer, runs), strict=True)
+        return sum(
+            self.calls.in_parallel(park, [item for run, has_timer in timed if has_timer for item in run])
+        )
 
     def wake(self, chains: Iterable[str | None]) -> None:
         """Make the first entries of each chain candidates again, if it begins with a parked one."""
+        # The timer of a throttled one wakes it, as if this relay had died here.
         throttled: list[AwsError] = []
-        for chain in sorted({one for one in chains if one is not None}):
-            # The timer of a throttled one wakes it, as if this relay had died here.
-            order = _unless_throttled(throttled, partial(self._chain, chain, WOKEN_AT_ONCE), [])
-            _unless_throttled(throttled, partial(self._make_ready, order), None)
 
-    def _make_ready(self, order: Sequence[Any]) -> None:
-        if order and "is_parked" in order[0]:
-            self.calls.in_parallel(
-                lambda item: self.calls.update(item, Change(ripe(item), present=["is_parked"])),
-                [item for item in order if "is_parked" in item],
-            )
+        def order_of(chain: str) -> list[Any]:
+            return _unless_throttled(throttled, lambda: self._chain(chain, WOKEN_AT_ONCE), [])
+
+        names = sorted({one for one in chains if one is not None})
+        self._make_ready(throttled, self.calls.in_parallel(order_of, names))
+
+    def _make_ready(self, throttled: list[AwsError], orders: Iterable[Sequence[Any]]) -> None:
+        def make_ready(item: Any) -> None:
+            change = Change(ripe(item), present=["is_parked"])
+            _unless_throttled(throttled, lambda: self.calls.update(item, change), None)
+
+        waiting = (order for order in orders if order and "is_parked" in order[0])
+        self.calls.in_parallel(make_ready, [one for order in waiting for one in order if "is_parked" in one])
 
     def settle(self, marks: Sequence[Mark], *, owner: str, now: float) -> frozenset[str]:
         """Write marks on the entries that this owner still holds, then wake the entries that waited for them."""
