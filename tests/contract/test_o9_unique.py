@@ -6,15 +6,17 @@ commit.
 """
 
 import contextlib
+import json
 import sqlite3
 import threading
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 import sqlalchemy as sa
 from botocore.exceptions import ClientError, EndpointConnectionError
 
-from lanes.errors import ConfigurationError, DuplicateEntryError, InvalidMessageError
+from lanes.errors import AwsError, ConfigurationError, DuplicateEntryError, InvalidMessageError
 from lanes.message import Message
 from lanes.outbox import DynamoOutbox, EntryFilter, EntryState, Operator
 from lanes.outbox.dynamodb.transaction import OutboxTransaction
@@ -431,6 +433,29 @@ def test_a_relay_that_dies_at_any_call_of_a_claim_leaves_the_key_free(dynamodb_s
         assert f"a{dies_at}" in writer.run.sent()
         assert writer.add(f"b{dies_at}") == f"b{dies_at}"
         writer.run.relay.run_until(clock() + 1)
+
+
+def test_an_entry_that_a_relay_could_not_take_has_its_key(dynamodb_subject, clock):
+    """Its partition is throttled: it waits on, so no other entry with the key is written."""
+    writer = Writer(dynamodb_subject, clock)
+    writer.add("a")
+
+    def refuse(params, **_):
+        if json.loads(params["body"])["Key"]["pk"]["S"].startswith("entry#"):
+            error = {"Code": "ThrottlingException", "Message": "slow down"}
+            return SimpleNamespace(status_code=400), {
+                "Error": error,
+                "ResponseMetadata": {"HTTPStatusCode": 400},
+            }
+        return None
+
+    events = dynamodb_subject.client.meta.events
+    events.register("before-call.dynamodb.UpdateItem", refuse)
+    with pytest.raises(AwsError, match="slow down"):
+        writer.run.relay.run_once()
+    events.unregister("before-call.dynamodb.UpdateItem", refuse)
+
+    assert writer.add("b", on_duplicate="keep") == "a"
 
 
 def test_an_entry_that_a_relay_takes_beside_the_commit_is_not_kept(dynamodb_subject, clock):

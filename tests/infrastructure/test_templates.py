@@ -254,10 +254,10 @@ def test_stateful_parts_are_pinned():
         "OutboxEntriesTable52448FE8": (
             ("pk", "sk"),
             {
-                "ready": (("ready", "claim_order"), ["lane", "not_before", "state", "unique_key"]),
+                "ready": (("ready", "claim_order"), ["lane", "not_before", "state"]),
                 "timers": (
                     ("timer", "due_at"),
-                    ["is_scheduled", "lane", "not_before", "state"],
+                    ["is_scheduled", "lane", "not_before", "state", "unique_key"],
                 ),
                 "chains": (("pk", "chain_order"), ["is_parked"]),
             },

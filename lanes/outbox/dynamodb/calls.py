@@ -142,6 +142,8 @@ def outcome_of(mark: Mark, now: float) -> dict[str, Any]:
         "published_at": now if is_published else None,
         "sequence_number": mark.sequence_number or None,
         "is_parked": None,
+        # A relay releases it before it sends; unless the entry has it again, by then another one may have it.
+        "unique_key": None,
         "expires_at": None if mark.expires_at is None else int(mark.expires_at),
         "timer": None,
         "due_at": None if mark.due_at is None else sortable(mark.due_at),

@@ -134,6 +134,9 @@ class DynamoDBOutboxStore:
             if is_locked:
                 pending = {"state": EntryState.PENDING.value, "changed_at": now}
                 setting |= {**pending, "locked_by": None, "locked_until": None}
+                if not self._has_key(item):
+                    # Its relay has released it, and whether it has sent the entry is unknown.
+                    setting["unique_key"] = None
             # If another relay has made it ready or locked it since, its due time or its state differs; if an operator
             # has moved it to another lane, its place in its group.
             same = {"due_at": item["due_at"]["S"], "state": item.get("state", {}).get("S")}
@@ -285,11 +288,6 @@ class DynamoDBOutboxStore:
         locked: list[Entry] = []
 
         def take(item: Any) -> Entry | None:
-            # Only texts are keys, whatever another program may have written.
-            key = item.get("unique_key", {}).get("S")
-            if key is not None:
-                # Before the lock: from then on the message may have been handled before a second writer commits.
-                self.release_key(key, item["sk"]["S"], lock["changed_at"])
             change = Change(
                 {
                     **lock,
@@ -298,15 +296,18 @@ class DynamoDBOutboxStore:
                     "due_at": sortable(lock["locked_until"]),
                     "ready": None,
                     "next_attempt_at": None,
-                    "unique_key": None,
                 },
                 same={"claim_order": item["claim_order"]["S"]},
                 # The index may be behind: only the base table decides whether the entry is still a candidate.
                 present=["ready"],
             )
             written = self.calls.update(item, change)
-            # A relay that dies leaves it without the key: whether it had been sent is unknown.
-            return None if written is None else replace(entry_of(written), unique_key=key)
+            if written is None:
+                return None
+            if (key := _unique_key_in(written)) is not None:
+                # Before it is sent: from then on its message may have been handled before a second writer commits.
+                self.release_key(key, item["sk"]["S"], lock["changed_at"])
+            return entry_of(written)
 
         for candidate in run:
             entry = _unless_throttled(throttled, partial(take, items[candidate.id]), None)
@@ -314,6 +315,13 @@ class DynamoDBOutboxStore:
                 break
             locked.append(entry)
         return locked
+
+    def _has_key(self, item: Any) -> bool:
+        """Whether an entry that a relay had locked still has its unique key; it changes nothing."""
+        key, holder = _unique_key_in(item), {"holder": item["sk"]["S"]}
+        return (
+            key is not None and self.calls.update(unique_key_of(key), Change(holder, same=holder)) is not None
+        )
 
     def release_key(self, key: str, holder: str, now: float) -> None:
         """Let another entry have a unique key, if this one has it; time to live removes it."""
@@ -501,6 +509,12 @@ def _unless_throttled(throttled: list[AwsError], call: Callable[[], T], otherwis
             raise
         throttled.append(error)
         return otherwise
+
+
+def _unique_key_in(item: Any) -> str | None:
+    # Only texts are keys, whatever another program may have written.
+    key: str | None = item.get("unique_key", {}).get("S")
+    return key
 
 
 def _order_of(item: Any) -> str:

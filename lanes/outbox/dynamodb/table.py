@@ -338,8 +338,8 @@ TTL_ATTRIBUTE = "expires_at"
 KEY = ("pk", "sk")
 # Keys of each index, and attributes besides the keys.
 GLOBAL_INDEXES = {
-    READY_INDEX: (("ready", "claim_order"), ("lane", "state", "not_before", "unique_key")),
-    TIMERS_INDEX: (("timer", "due_at"), ("lane", "state", "not_before", "is_scheduled")),
+    READY_INDEX: (("ready", "claim_order"), ("lane", "state", "not_before")),
+    TIMERS_INDEX: (("timer", "due_at"), ("lane", "state", "not_before", "is_scheduled", "unique_key")),
 }
 # AWS: a local index is created with its table or never (DynamoDB developer guide, local secondary indexes).
 LOCAL_INDEXES = {CHAINS_INDEX: (("pk", "chain_order"), ("is_parked",))}
