@@ -30,9 +30,9 @@ def at_work(session):
     "leave",
     [
         at_work,
-        # Each starts a JVM.
-        pytest.param(killed, marks=pytest.mark.deep),
-        pytest.param(lambda session: session.stop(), marks=pytest.mark.deep),
+        # Each starts a JVM, and is about our tests alone.
+        pytest.param(killed, marks=pytest.mark.nightly),
+        pytest.param(lambda session: session.stop(), marks=pytest.mark.nightly),
     ],
     ids=["busy", "killed", "stopped"],
 )
