@@ -22,8 +22,9 @@ from lanes.errors import ConfigurationError
 from lanes.events import Event
 from lanes.metrics import Metric
 
-from .function.entry_point import ENTRY_POINT, HANDLER
 from .function.lambda_function import (
+    ENTRY_POINT,
+    HANDLER,
     METRICS_NAMESPACE,
     ForeignMappings,
     FunctionProps,

@@ -27,9 +27,9 @@ from .alarms.cloudwatch import add_alarms
 from .alarms.rule import PERIOD, RUNBOOK, AlarmRule, Section, Severity, alarm_period, throttled_writes
 from .encryption import SENDING, allow_events, grant_key
 from .function.code import relay_code
-from .function.entry_point import RELAY
 from .function.lambda_function import (
     METRICS_NAMESPACE,
+    RELAY,
     FunctionProps,
     add_function,
     own_variables,

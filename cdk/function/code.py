@@ -21,7 +21,7 @@ from aws_cdk import aws_lambda as lambda_
 import lanes
 from lanes import outbox
 
-from .entry_point import ENTRY_POINT, RELAY
+from .lambda_function import ENTRY_POINT, RELAY
 from .packages import PYTHON, install_packages, install_reader
 
 # Of tools on this machine. Bytecode is of this machine's Python.

@@ -22,7 +22,14 @@ from lanes.config.table import nearest
 from ..encryption import allow_logs, grant_key
 from ..findings import acknowledge, acknowledge_wildcard, reference_from
 from ..rights import FixedRole, allow, role_here
-from .entry_point import HANDLER
+
+HANDLER = "handler.lambda_handler"
+"""Your module and its function, by default."""
+ENTRY_POINT = "lanes.aws.entry_point.lambda_handler"
+"""The function that imports them, and returns messages soon while that fails."""
+RELAY = "lanes.outbox.dynamodb.relay_function.lambda_handler"
+"""The relay of the outbox, a module of this library."""
+
 
 RUNTIME = lambda_.Runtime.PYTHON_3_14
 ARCHITECTURE = lambda_.Architecture.ARM_64
