@@ -239,6 +239,15 @@ def test_reconciling_finds_what_does_not_add_up(desk):
     assert [entry.id for entry in late.dead_locks] == ["c"]
 
 
+def test_a_held_entry_keeps_its_priority(bench):
+    """What is being sent is not changed any more."""
+    (entry,) = bench.write("a")
+    bench.claim()
+
+    assert bench.operations.prioritize([entry], priority=100, lane="HIGH", now=bench.clock()) == 0
+    assert bench.operations.cancel([entry], reason="no", now=bench.clock(), expires_at=1.0) == 0
+
+
 def test_a_failed_entry_takes_its_new_priority_along(bench):
     """It still waits for its retry, then goes where it belongs."""
     bench.write("a")
