@@ -63,8 +63,6 @@ class FakeTurn:
         self.may_yield = may_yield
         self.ages = ages
         self.asked: list[str] = []
-        self.has_worked: list[bool] = []
-        self.charged: list[float] = []
         self.closed: list[Outcomes] = []
         self.keep_invisible: Callable[[], Sequence[str]] = list
         self.monotonic: Callable[[], float] = float
@@ -83,7 +81,6 @@ class FakeTurn:
     ) -> Proceed | Outcome:
         first = rest[0].message_id
         self.asked.append(first)
-        self.has_worked.append(has_worked)
         return Proceed(
             reserve=self if first in self.reserve else None, may_yield=self.may_yield, ages=self.ages
         )
@@ -95,7 +92,7 @@ class FakeTurn:
         return Outcome(ending=Ending.YIELDED, delay=PARKED, wakeable=True, to=to)
 
     def charge(self, seconds: float) -> None:
-        self.charged.append(seconds)
+        """Keep no account."""
 
     def close(self, outcomes: Outcomes) -> None:
         self.closed.append(outcomes)
@@ -202,73 +199,8 @@ def endings(found):
     return {name: outcome.ending for name, outcome in found.items()}
 
 
-def fail(_context):
-    raise ValueError("not today")
-
-
 def leave(context):
     context.checkpoint()
-
-
-def test_the_turn_learns_whether_its_batch_has_finished_a_record():
-    """Only then may records of this lane have run while a higher one waited."""
-    environment, turn = Environment(), FakeTurn()
-
-    environment.run(turn, "a1", "b1", "a2")
-
-    assert turn.has_worked == [False, True, True]
-
-
-def test_a_record_behind_one_that_stays_is_not_asked_about():
-    """The other groups of the batch go on."""
-    environment, turn = Environment(), FakeTurn()
-    environment.does["a1"] = fail
-
-    found = environment.run(turn, "a1", "a2", "b1", "a3")
-
-    assert environment.started == ["a1", "b1"]
-    assert turn.asked == ["a1", "b1"]
-    assert endings(found) == {
-        "a1": Ending.FAILED,
-        "a2": Ending.RETURNED,
-        "b1": Ending.DONE,
-        "a3": Ending.RETURNED,
-    }
-    assert found["a2"].reason == Reason.BEHIND
-
-
-def test_a_record_served_from_the_reserve_is_charged_with_its_time():
-    """Whatever becomes of it; no other record is."""
-    environment, turn = Environment(), FakeTurn(reserve=["b1", "c1"])
-    environment.does["c1"] = fail
-
-    environment.run(turn, "a1", "b1", "c1")
-
-    assert turn.charged == [pytest.approx(0.1), pytest.approx(0.1)]
-
-
-def test_a_handler_leaves_at_its_checkpoint_and_the_rest_with_it():
-    """Its attempt does not count, and the turn's outcome names the lane with priority."""
-    environment, turn = Environment(), FakeTurn(leaves=HIGH)
-    environment.does["b1"] = leave
-
-    found = environment.run(turn, "a1", "b1", "c1")
-
-    assert environment.started == ["a1", "b1"]
-    assert endings(found) == {"a1": Ending.DONE, "b1": Ending.YIELDED, "c1": Ending.YIELDED}
-    assert {found[name].to for name in ("b1", "c1")} == {HIGH}
-    assert found["b1"].entry.attempts == 0
-
-
-def test_a_written_attempt_is_taken_back_at_a_checkpoint():
-    """The record crashed once, so its attempt was written ahead."""
-    environment, turn = Environment(), FakeTurn(leaves=HIGH)
-    environment.does["a1"] = leave
-
-    found = environment.run(turn, "a1", receive_count=2)
-
-    assert environment.table.entries["MAIN", "a1"].attempts == 1
-    assert (found["a1"].entry.attempts, found["a1"].ending) == (0, Ending.YIELDED)
 
 
 @pytest.mark.parametrize(("failing", "left"), [(0, 0), (1, 0), (2, 1)])
@@ -331,17 +263,6 @@ def test_a_checkpoint_leaves_when_the_time_is_nearly_over():
 
     assert {outcome.reason for outcome in found.values()} == {Reason.TIME}
     assert turn.asked == ["a1"]
-
-
-def test_a_record_that_does_not_fit_into_the_time_is_not_asked_about():
-    """The rest is returned untouched, rather than killed in the middle."""
-    environment, turn = Environment(seconds=3), FakeTurn()
-    environment.takes = 1.5
-
-    found = environment.run(turn, "a1", "b1", "c1")
-
-    assert turn.asked == ["a1"]
-    assert {found[name].reason for name in ("b1", "c1")} == {Reason.TIME}
 
 
 def test_a_clock_that_is_set_in_mid_work_makes_no_record_longer():
