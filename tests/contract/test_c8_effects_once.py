@@ -15,17 +15,20 @@ IDEMPOTENT = {"consumer": {"idempotency": True}}
 @pytest.mark.parametrize("failures", [0, 1, 2])
 def test_the_last_attempt_that_succeeds_is_no_dead_letter_when_it_comes_again(engine, failures):
     """Its deletion was lost: it is deleted then, not handled, however many attempts were used up to get there."""
-    scenario = Scenario({"consumer": {"idempotency": True, "max_attempts": failures + 1}}, engine=engine)
+    scenario = Scenario(
+        {"consumer": {"idempotency": True, "max_attempts": failures + 1, "backoff_base": 60}}, engine=engine
+    )
     scenario.send("HIGH", "a", *["fail"] * failures, "ok")
     for _ in range(failures):
         scenario.step("HIGH")
-        scenario.world.clock.advance(60)
+        scenario.world.clock.advance(150)
 
     scenario.invoke("HIGH", scenario.world.receive("HIGH"), deletes=False)
     scenario.drain()
 
     assert scenario.done == ["a"]
     assert scenario.dead() == {}
+    scenario.check_kept()
 
 
 def test_the_same_id_twice_in_one_batch_is_handled_once(engine):
