@@ -124,6 +124,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         package = options.module.parts[0]
         shutil.copytree(ROOT / package, Path(folder) / package, ignore=shutil.ignore_patterns("__pycache__"))
+        # The constructs read the runbook, which is beside their package.
+        (Path(folder) / "docs").symlink_to(ROOT / "docs")
         began = time.monotonic()
         if not passes(folder, options.tests, 600):
             sys.exit("the tests fail without a change")
