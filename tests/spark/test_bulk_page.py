@@ -1,4 +1,4 @@
-"""The commands on the pages about bulk jobs work."""
+"""The commands on the page about bulk work do what it says."""
 
 import os
 import shlex
@@ -14,12 +14,12 @@ from spark_jobs.enqueue import parser, run
 from tests.docs.pages import ROOT, blocks
 
 JOB = "python -m spark_jobs.enqueue "
-PAGES = sorted((ROOT / "docs" / "bulk").glob("*.md"))
+PAGE = ROOT / "docs" / "how-to" / "bulk.md"
 
 
 def commands():
-    """Give the commands of all pages."""
-    return [line for page in PAGES for block in blocks(page, "sh") for line in block.splitlines()]
+    """Give the commands of the page."""
+    return [line for block in blocks(PAGE, "sh") for line in block.splitlines()]
 
 
 def customers(spark, count, path):
@@ -32,7 +32,7 @@ def customers(spark, count, path):
     spark.range(count).selectExpr(*columns).write.parquet(path)
 
 
-def test_the_jobs_of_the_pages_run(spark, lanes, tmp_path):
+def test_the_jobs_of_the_page_run(spark, lanes, tmp_path):
     """Word for word but for the places; the dry run first, then the run."""
     table = str(tmp_path / "customers")
     customers(spark, 120, table)
@@ -52,7 +52,7 @@ def test_the_jobs_of_the_pages_run(spark, lanes, tmp_path):
     assert lanes.waiting() == 120
 
 
-def test_the_verbs_of_the_pages_exist():
+def test_the_verbs_of_the_page_exist():
     """With the options that are shown; others are those of the job."""
     bulk = typer.main.get_command(app).commands["bulk"].commands
     shown = [shlex.split(line)[2:] for line in commands() if line.startswith("lanes bulk ")]
