@@ -111,9 +111,10 @@ class DynamoDBRuns:
         written = self._update(
             head_key(mark.name),
             once={"ended_at": _number(self._clock()), "final": {"S": counts.text}},
-            condition="attribute_exists(#total) AND #chunks = :chunks",
-            names=("total", "chunks"),
-            values={"chunks": _number(mark.chunks)},
+            # A run of this name before, whose head was deleted, may have had another key.
+            condition="attribute_exists(#total) AND #chunks = :chunks AND #key = :key",
+            names=("total",),
+            values={"chunks": _number(mark.chunks), "key": {"S": mark.key}},
         )
         return None if written is None else _head(written)
 

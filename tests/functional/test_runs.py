@@ -53,7 +53,12 @@ def steps(runs, clock):
     yield runs.add_child(mark, 1, 0, 0, Counts(done=2))
     yield runs.chunks(mark, range(3))
     clock.advance(1)
-    yield runs.end_run(Head(name="r", chunks=7).mark, Counts()), runs.end_run(mark, Counts(done=2))
+    yield runs.end_run(Head(name="r", chunks=7).mark, Counts())
+    # An earlier run of this name, whose head was deleted by its time to live before its last dead letter was redriven.
+    yield (
+        runs.end_run(Head(name="r", chunks=3, key="earlier").mark, Counts()),
+        runs.end_run(mark, Counts(done=2)),
+    )
     clock.advance(1)
     yield runs.end_run(mark, Counts(done=1)), runs.close("r", who="ops", why="late")
     runs.announced("r")
