@@ -190,7 +190,8 @@ class DynamoDBLedger:
         item = self._effect(effect_id)
         if "done_at" in item and number_in(item, "expires_at", default=math.inf) > now:
             return Claim(Effect.DONE, done_in=text_in(item, "done_in"))
-        return Claim(Effect.held_by(text_in(item, "effect_owner"), owner))
+        holder, until = text_in(item, "effect_owner"), number_in(item, "owned_until")
+        return Claim(Effect.held_by(holder, owner), until=until)
 
     def finish_effect(self, effect_id: str, *, owner: str, lane: str, now: float, keep_until: float) -> None:
         """Record that an effect was done, by any owner: it has happened."""

@@ -184,10 +184,11 @@ class Effect(enum.Enum):
 
 
 class Claim(NamedTuple):
-    """The answer to a claim: the state of the effect, and the lane in which it was done."""
+    """The answer to a claim: the state of the effect, the lane in which it was done, and the end of another's claim."""
 
     effect: Effect
     done_in: str = ""
+    until: float = 0.0
 
 
 class Ledger(Protocol):

@@ -144,7 +144,7 @@ class MemoryLedger:
             if known.done_until > now:
                 return Claim(Effect.DONE, done_in=known.done_in)
             if known.owner != owner and known.owned_until > now:
-                return Claim(Effect.held_by(known.owner, owner))
+                return Claim(Effect.held_by(known.owner, owner), until=known.owned_until)
             self.effects[effect_id] = MemoryEffect(owner, owned_until=until)
             return Claim(Effect.BEGUN)
 

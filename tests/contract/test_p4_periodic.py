@@ -10,7 +10,7 @@ from lanes import Consumer
 from lanes.config import LanesConfig, Schedule
 from lanes.errors import AwsError
 from lanes.schedules import SCHEDULED_TIME, occurrence
-from lanes.testing import InMemoryLanes
+from lanes.testing import InMemoryLanes, ProcessKilled
 from lanes.testing.function import ByScheduler
 from tests.support.memory import World, consumer_of
 
@@ -193,27 +193,30 @@ def test_what_runs_is_what_no_earlier_one_was_in_the_way_of(takes, late):
     assert firing.started == expected
 
 
+def fire(world, lane, second, *, overlap="queue", by=ByScheduler):
+    """Send the occurrence of a second to a lane, and return its id."""
+    schedule = Schedule(name="tick", kind="tick", cron="* * * * *", overlap=overlap)
+    call, text = occurrence(schedule, "https://sqs/lane"), f"2026-11-28T03:00:0{second}Z"
+    world.queues.live[lane].send(
+        call["MessageBody"].replace(SCHEDULED_TIME, text),
+        group=call["MessageGroupId"],
+        deduplication_id=text,
+        attributes=by(lambda_attributes(call)),
+    )
+    return f"tick@{text}"
+
+
 def moved(engine, *, overlap, first_by=ByScheduler):
     """Run an occurrence of MAIN, during which Scheduler sends one to HIGH; return how many ran at once, and all."""
     raw = {"lanes": [{"name": "HIGH", "threshold": 50}, {"name": "MAIN"}]}
     world = World({**raw, "consumer": {"reserved_concurrency": 4}}, engine=engine)
     running, most, handled = [], [], []
 
-    def fire(lane, second, *, by=ByScheduler):
-        schedule = Schedule(name="tick", kind="tick", cron="* * * * *", overlap=overlap)
-        call, text = occurrence(schedule, "https://sqs/lane"), f"2026-11-28T03:00:0{second}Z"
-        world.queues.live[lane].send(
-            call["MessageBody"].replace(SCHEDULED_TIME, text),
-            group=call["MessageGroupId"],
-            deduplication_id=text,
-            attributes=by(lambda_attributes(call)),
-        )
-
     def tick(message):
         running.append(message.id)
         most.append(len(running))
         if len(handled) + len(running) == 1:
-            fire("HIGH", 2)
+            fire(world, "HIGH", 2, overlap=overlap)
             world.step("HIGH", consumer=other)
         running.remove(message.id)
         handled.append(message.id)
@@ -221,7 +224,7 @@ def moved(engine, *, overlap, first_by=ByScheduler):
     world.consumer.handler("tick")(tick)
     other = world.environment()
     other.handler("tick")(tick)
-    fire("MAIN", 1, by=first_by)
+    fire(world, "MAIN", 1, overlap=overlap, by=first_by)
     world.step("MAIN")
     for _ in range(4):
         world.clock.advance(5)
@@ -233,3 +236,30 @@ def moved(engine, *, overlap, first_by=ByScheduler):
 def test_two_never_run_at_once_when_a_deploy_moves_the_schedule(engine, overlap, handled):
     """The occurrences of the old lane and those of the new one have one claim, and one last end."""
     assert moved(engine, overlap=overlap) == (1, handled)
+
+
+def test_one_that_kills_its_process_holds_up_another_lane_for_the_time_of_its_function(engine):
+    """And five seconds: the claim's end is known, however often the other one was received until then."""
+    raw = {"lanes": [{"name": "HIGH", "threshold": 50}, {"name": "MAIN"}]}
+    world = World({**raw, "consumer": {"reserved_concurrency": 4, "function_timeout": 900}}, engine=engine)
+    started, begun = [], world.clock.now
+
+    def tick(message):
+        started.append(message.id)
+        if len(started) == 1:
+            world.calls.killed = True
+            raise ProcessKilled
+
+    world.consumer.handler("tick")(tick)
+    fire(world, "MAIN", 1)
+    with pytest.raises(ProcessKilled):
+        world.step("MAIN")
+    world.calls.killed = False
+    other = world.environment()
+    other.handler("tick")(tick)
+    second = fire(world, "HIGH", 2)
+    while second not in started and world.clock.now < begun + 905:
+        world.clock.advance(1)
+        world.step("HIGH", consumer=other)
+
+    assert second in started

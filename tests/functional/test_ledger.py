@@ -324,8 +324,8 @@ def test_a_claim_of_a_done_effect_says_in_which_lane_it_was_done(ledger):
     begin(ledger)
     finish(ledger)
 
-    assert ledger.begin_effect("e", owner="two", now=NOW, until=NOW + 30) == (Effect.DONE, "MAIN")
-    assert ledger.begin_effect("e", owner="two", now=NOW + 101, until=NOW + 130) == (Effect.BEGUN, "")
+    assert ledger.begin_effect("e", owner="two", now=NOW, until=NOW + 30) == (Effect.DONE, "MAIN", 0)
+    assert ledger.begin_effect("e", owner="two", now=NOW + 101, until=NOW + 130) == (Effect.BEGUN, "", 0)
 
 
 @pytest.mark.parametrize("owner", ["one", "two"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -47,7 +48,10 @@ class Claims:
         if claim.effect in (Effect.ELSEWHERE, Effect.TWICE):
             # The other delivery of this message writes its entry: that one counts the attempt.
             kept = entry if claim.effect is Effect.ELSEWHERE else None
-            return Outcome(entry=kept, delay=soon(record), reason=Reason.ELSEWHERE)
+            # At its end at the latest: a crash must not hold up another lane for longer, however often this one was
+            # received until then.
+            delay = min(soon(record), max(1, math.ceil(claim.until - now)))
+            return Outcome(entry=kept, delay=delay, reason=Reason.ELSEWHERE)
         return claim
 
     def release(self, batch: Batch, record: RawRecord, effect_id: str) -> None:
