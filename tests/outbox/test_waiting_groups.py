@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from lanes.errors import UnwrittenMarksError
 from lanes.outbox import EntryFilter, EntryState, Operator
 from lanes.outbox.dynamodb.store import DynamoDBOutboxStore
 from lanes.outbox.relay import Relay
@@ -228,6 +229,28 @@ def test_an_operator_who_dies_after_a_change_leaves_a_waiting_group_a_timer(dyna
 
     assert run.sent("HIGH") == ["big-1"]
     assert run.sent() == ["big-2"]
+
+
+def test_a_mark_that_is_not_written_leaves_no_other_group_waiting(dynamodb, clock):
+    """The group whose first entry was marked in the same round goes on at once, and not at its timer."""
+    run = Run(dynamodb, clock)
+    run.write("a", group="g")
+    run.write("other")
+    held = dynamodb.store.claim(SHARES, owner="slow", now=clock(), locked_until=clock() + 60, limit=2)
+    run.write("b", group="g")
+    while not run.relay.run_once().is_idle:
+        pass
+
+    def throttle(params, **_):
+        is_other = json.loads(params["body"])["Key"]["pk"] == {"S": "entry#other"}
+        return (SimpleNamespace(status_code=400), THROTTLED) if is_other else None
+
+    dynamodb.client.meta.events.register("before-call.dynamodb.UpdateItem", throttle)
+    with pytest.raises(UnwrittenMarksError):
+        dynamodb.store.settle([published(one) for one in held.entries], owner="slow", now=clock())
+    run.relay.run_once()
+
+    assert run.sent() == ["b"]
 
 
 def _die(*_args, **_options):

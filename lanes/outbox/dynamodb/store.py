@@ -398,12 +398,13 @@ class DynamoDBOutboxStore:
         done = list(zip(marks, self.calls.in_parallel(write, marks), strict=True))
         held = frozenset(mark.entry.id for mark, result in done if result is True)
         errors = [result for _, result in done if isinstance(result, AwsError)]
+        unwritten = [mark for mark, result in done if isinstance(result, AwsError)]
+        # Also where an update changed nothing: a repeat does not know which marks an earlier try has written.
+        written = [mark for mark, result in done if not isinstance(result, AwsError)]
+        self.wake(mark.entry.chain for mark in written if mark.leaves_chain)
         if errors:
-            unwritten = [mark for mark, result in done if isinstance(result, AwsError)]
             worst = min(errors, key=lambda error: not error.retryable)
             raise UnwrittenMarksError(held=held, unwritten=unwritten, error=worst) from worst
-        # Of all marks: a repeat does not know which of them an earlier try has written.
-        self.wake(mark.entry.chain for mark in marks if mark.leaves_chain)
         return held
 
     def release(self, *, owner: str, locked_until: float, now: float) -> None:
