@@ -70,7 +70,8 @@ class Outcome:
         since: when that delay began, in epoch seconds; 0 if it begins when the record is settled.
         is_brief: whether its entry is only cached, so that the slot is free a call sooner.
         wakeable: whether it may return earlier, as soon as nothing above its lane has a backlog.
-        reason: a `Reason` for a returned record, the dead letter's reason for a dead-lettered one.
+        reason: a `Reason` for a returned record, the dead letter's reason for a dead-lettered one, and that of one that
+            leaves without its handler because it was done before.
         error: the dead letter's last error, or that of a resource that is away.
         to: the lane with priority over a yielded record; None if that is unknown.
         work: the decoded record of a dead letter, if it was decoded.
@@ -107,6 +108,7 @@ class Outcome:
 
 BEHIND = Outcome(delay=0, reason=Reason.BEHIND)
 DONE = Outcome(ending=Ending.DONE, end="done")
+DUPLICATE = Outcome(ending=Ending.DONE, end="done", reason="done before")
 CANCELLED = Outcome(ending=Ending.DONE, end="cancelled")
 EXPIRED = Outcome(ending=Ending.DONE, end="expired")
 SENT_ON = Outcome(ending=Ending.DONE)

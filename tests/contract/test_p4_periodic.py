@@ -263,3 +263,28 @@ def test_one_that_kills_its_process_holds_up_another_lane_for_the_time_of_its_fu
         world.step("HIGH", consumer=other)
 
     assert second in started
+
+
+def test_a_repeated_delivery_of_one_that_was_done_drops_no_other():
+    """Nothing ran when it came again, so what was due before then was not due during another."""
+    world = World({"consumer": {"idempotency": True, "backoff_base": 1}})
+    started = []
+
+    def tick(message):
+        started.append(message.id)
+        if len(started) == 1:
+            raise RuntimeError("it failed")
+
+    world.consumer.handler("tick")(tick)
+    world.clock.now = datetime(2026, 11, 28, 3, tzinfo=UTC).timestamp()
+    first = fire(world, "MAIN", 1, overlap="skip")
+    world.clock.advance(2)
+    world.step("MAIN")
+    world.clock.advance(5)
+    # Lambda's deletion fails.
+    world.invoke("MAIN", world.receive("MAIN"))
+    second = fire(world, "MAIN", 9, overlap="skip")
+    world.clock.advance(200)
+    world.step("MAIN")
+
+    assert started == [first, first, second]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lanes.consumer import telemetry as report
 from lanes.consumer.interceptors import Interception
 from lanes.consumer.ledger import Effect, Ending, Entry
-from lanes.consumer.outcome import DONE, EXPIRED, Outcome
+from lanes.consumer.outcome import DUPLICATE, EXPIRED, Outcome
 from lanes.events import Event
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class _Effects(Interception):
             report.duplicate(
                 claims.settlement.telemetry, self._batch.lane, record, work, done_in=claim.done_in
             )
-            return DONE
+            return DUPLICATE
         self._claimed[record.message_id] = work.effect_id
         return None
 

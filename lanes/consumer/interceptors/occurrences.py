@@ -96,12 +96,12 @@ class _Occurrences(Interception):
         return True
 
     def after(self, record: RawRecord, outcome: Outcome) -> Outcome:
-        """Write down when an occurrence was done; if that fails, the next one runs in any case."""
+        """Write down when an occurrence was done just now; if that fails, the next one runs in any case."""
         name = self._claimed.pop(record.message_id, None)
         if name is None:
             return outcome
         claims, batch = self._feature.claims, self._batch
-        if record.skips_overlap and outcome.end == DONE.end:
+        if record.skips_overlap and outcome == DONE:
             now = claims.settlement.clock()
             owner, lane = claims.owner(batch, record), batch.lane.name
             finish = partial(claims.ledger.finish_effect, f"%overlap#{name}", owner=owner, lane=lane)
