@@ -100,6 +100,19 @@ def test_the_key_is_free_once_a_relay_has_taken_the_entry(subject, clock, until)
         writer.add("c")
 
 
+def test_a_cancelled_entry_that_is_retried_waits_without_its_key(writer, clock):
+    """A later entry has it meanwhile, and keeps it."""
+    operations = writer.subject.operations
+    operator = Operator(store=operations, config=writer.run.config, who="ops", clock=clock)
+    writer.add("a")
+    operator.cancel(EntryFilter())
+    writer.add("b")
+    assert operator.retry(EntryFilter(ids=("a",))) == 1
+
+    assert [operations.entry(one).unique_key for one in ("a", "b")] == [None, KEY]
+    assert writer.add("c", on_duplicate="keep") == "b"
+
+
 @pytest.mark.parametrize("fails", [REFUSE, FAIL_CALL])
 def test_an_entry_that_was_claimed_and_not_sent_waits_with_its_key_again(subject, clock, fails):
     """Of half an hour of adds, one a minute, one entry waits; also where SQS refused it alone."""

@@ -170,6 +170,8 @@ class DynamoDBOutboxOperations:
                 "changed_at": now,
                 "expires_at": None,
                 "next_attempt_at": None,
+                # One that has ended waits without its key, which a later entry may have.
+                "unique_key": entry.unique_key if entry.state is EntryState.FAILED else None,
                 **waiting(replace(entry, is_scheduled=(entry.not_before or now) > now)),
             }
 
