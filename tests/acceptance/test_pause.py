@@ -85,6 +85,7 @@ def test_a_fresh_deployment_passes_its_check(lanes):
     assert {"MAIN mapping", "function"} <= {one["subject"] for one in found if one["verdict"] == "ok"}
 
 
+@pytest.mark.deep
 def test_a_paused_lane_waits_holds_nobody_back_and_goes_on(platform, handled, lanes):
     """HIGH is paused with messages in it: MAIN is handled all the same, and HIGH after it is resumed."""
     command = Command(platform.endpoint_url)
@@ -139,6 +140,7 @@ def test_what_the_function_gave_up_is_shown_with_its_reason_and_redriven(handled
     assert lanes.json("--stage", "demo", "dead-letters", "redrive", "medium", "--yes")["redriven"] == 1
 
 
+@pytest.mark.deep
 def test_what_waits_in_a_queue_is_cancelled_and_sent_on(platform, handled, lanes):
     """One message is cancelled and never handled; another is handled in HIGH, the others where they were."""
     # The message that was redriven fails again, and would count as waiting until then.

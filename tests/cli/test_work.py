@@ -202,6 +202,7 @@ def test_a_stop_in_the_middle_finishes_the_records_in_hand_and_loses_none(worker
     assert worker.lanes.waiting("MEDIUM") == 0
 
 
+@pytest.mark.deep
 def test_a_killed_slot_is_replaced_and_its_message_comes_again(worker):
     """When the visibility of the record in hand ends."""
     worker.deploy(function_timeout="4s", reserved_concurrency=2)

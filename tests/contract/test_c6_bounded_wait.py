@@ -267,7 +267,7 @@ def test_the_reserve_is_charged_for_short_and_long_records_beside_one_group(work
     [
         (2, 0.05, {"max_rate": 2}),
         pytest.param(10, 0.1, {"max_rate": 10}, marks=pytest.mark.deep),
-        (10, 0.1, {"max_rates": {"work": 10}}),
+        pytest.param(10, 0.1, {"max_rates": {"work": 10}}, marks=pytest.mark.deep),
     ],
 )
 def test_records_from_the_reserve_keep_the_rate(max_rate, share, settings):

@@ -118,6 +118,7 @@ def without_locks(monkeypatch):
     monkeypatch.setattr(SqlOutboxStore, "_look", lambda _store, _now: (True, True, True))
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("break_store", [out_of_order, without_locks])
 def test_the_search_notices_a_broken_store(postgresql, monkeypatch, break_store):
     """One that ignores the order of groups, and one that does not keep its locks."""

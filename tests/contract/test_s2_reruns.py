@@ -232,6 +232,7 @@ def test_a_row_that_cannot_be_sent_fails_the_job(spark, lanes):
     assert lanes.waiting() == 0
 
 
+@pytest.mark.deep
 def test_the_function_for_older_sparks_fails_with_the_reason_in_python(spark, lanes, tmp_path):
     """Not with Java's trace; the manifest has the reason too, and the next session may begin."""
     table = spark.range(1, 6, numPartitions=1).selectExpr(

@@ -56,6 +56,7 @@ def read(spark, lanes, **options):
     return spark.read.format("lanes").options(**where, **options).load()
 
 
+@pytest.mark.deep
 def test_dead_letters_are_joined_with_their_table(spark, lanes):
     """Id, kind, group, data, reason, error, attempts, times and lane are columns."""
     bury_rows(lanes, "MAIN", [3, 5])

@@ -142,7 +142,9 @@ def size_of(item):
     return sum(len(name) + size(value) for name, value in item.items())
 
 
-@pytest.mark.parametrize(("members", "sealed_first"), [(200, False), (400, True)])
+@pytest.mark.parametrize(
+    ("members", "sealed_first"), [(200, False), pytest.param(400, True, marks=pytest.mark.deep)]
+)
 def test_a_member_costs_little_more_than_a_write_unit(client, members, sealed_first):
     """At most 1.1 units with the seal and the tree, in any order of members and ends."""
     counting = Counting(client)

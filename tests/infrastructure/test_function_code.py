@@ -326,6 +326,7 @@ def hashed(monkeypatch, requirement, wheel):
     monkeypatch.setitem(packages.HASHES, requirement, digest)
 
 
+@pytest.mark.deep
 def test_a_handler_that_names_its_type_brings_its_reader(folder, local_index, tmp_path, monkeypatch):
     """For the function's platform; only the first synthesis of a user needs an index, and a requirement goes first."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

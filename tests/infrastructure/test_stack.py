@@ -34,6 +34,7 @@ def test_outputs_lead_to_everything_a_person_needs(template):
     assert outputs["MAINQueueUrl"]["Value"] == {"Ref": "LanesMAINQueue961525CC"}
 
 
+@pytest.mark.deep
 def test_the_rules_of_cloudformation_find_nothing(tmp_path):
     """The CDK checks every stack by them as it synthesises; here it does so with the outbox and bulk jobs."""
     settings = json.loads((ROOT / "cdk.json").read_text())["context"]

@@ -107,6 +107,8 @@ APPS = {
     "bank with a fixed role": lambda: bank(mutable=False),
 }
 STACKS = {"bulk": 2, "bank": 6, "bank with a fixed role": 3}
+LONGEST = ("twenty lanes", "bulk", "bank with a fixed role")
+NAMES = [pytest.param(name, marks=pytest.mark.deep if name in LONGEST else ()) for name in APPS]
 
 
 @functools.cache
@@ -122,7 +124,7 @@ def synthesised(name):
     return found, assembly.stacks_recursively
 
 
-@pytest.mark.parametrize("name", APPS)
+@pytest.mark.parametrize("name", NAMES)
 def test_no_rule_finds_anything_in_a_template(name):
     """Of both packs of cdk-nag without the findings acknowledged beside a resource, and of cfn-lint in two regions."""
     violations, stacks = synthesised(name)

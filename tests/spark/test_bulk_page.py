@@ -32,6 +32,7 @@ def customers(spark, count, path):
     spark.range(count).selectExpr(*columns).write.parquet(path)
 
 
+@pytest.mark.deep
 def test_the_jobs_of_the_page_run(spark, lanes, tmp_path):
     """Word for word but for the places; the dry run first, then the run."""
     table = str(tmp_path / "customers")

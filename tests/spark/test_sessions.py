@@ -29,8 +29,8 @@ def at_work(session):
 @pytest.mark.parametrize(
     "leave",
     [
-        at_work,
         # Each starts a JVM, and is about our tests alone.
+        pytest.param(at_work, marks=pytest.mark.deep),
         pytest.param(killed, marks=pytest.mark.nightly),
         pytest.param(lambda session: session.stop(), marks=pytest.mark.nightly),
     ],

@@ -30,6 +30,7 @@ def refused(writing):
     return run
 
 
+@pytest.mark.deep
 def test_ctrl_c_ends_it_and_stops_what_it_was_doing(scene):
     """Status 130 as for other verbs; a redrive gives back what it held and its entry says interrupted."""
     sqs = scene.client("sqs")

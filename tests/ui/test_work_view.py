@@ -71,6 +71,7 @@ def test_failures_are_counted_by_error_and_lead_to_their_messages(lanes):
     expect(lanes.locator("input[name=id]")).to_have_value("d-1")
 
 
+@pytest.mark.deep
 def test_the_page_says_that_it_cannot_know_what_runs_or_shows_it(scene, lanes):
     """One slot writes no presence; without Lambda's own lines nothing is known, with them it is."""
     payment = {"lane": "HIGH", "kind": "wait.payment", "message_id": "sqs-r", "id": "r-1"}
@@ -86,6 +87,7 @@ def test_the_page_says_that_it_cannot_know_what_runs_or_shows_it(scene, lanes):
     expect(rows.nth(1).locator("th")).to_have_text("not known yet")
 
 
+@pytest.mark.deep
 def test_a_resource_that_is_away_is_shown_with_its_tries(scene, lanes):
     """Until a slot finds it again; the text of a reason is text."""
     now = time.time()
