@@ -20,7 +20,7 @@ from lanes.errors import AwsError, ConfigurationError, DuplicateEntryError, Inva
 from lanes.message import Message
 from lanes.outbox import DynamoOutbox, EntryFilter, EntryState, Operator
 from lanes.outbox.dynamodb.transaction import OutboxTransaction
-from lanes.outbox.entry import Positions
+from lanes.outbox.entry import WAITING, Positions
 from lanes.outbox.rules import lane_shares
 from lanes.testing.clock import FakeClock
 from tests.support.outbox import Run, SqlSubject, bridge_of, new_outbox, published
@@ -111,6 +111,32 @@ def test_a_cancelled_entry_that_is_retried_waits_without_its_key(writer, clock):
 
     assert [operations.entry(one).unique_key for one in ("a", "b")] == [None, KEY]
     assert writer.add("c", on_duplicate="keep") == "b"
+
+
+@pytest.mark.parametrize("fails_at", [1, 2, 3])
+def test_a_cancel_that_fails_at_any_call_leaves_one_that_waits(dynamodb_subject, clock, fails_at):
+    """The key and its entry end together."""
+    writer, calls = Writer(dynamodb_subject, clock), []
+    operations = dynamodb_subject.operations
+    operator = Operator(store=operations, config=writer.run.config, who="ops", clock=clock)
+    writer.add("a")
+
+    def die(**_):
+        calls.append(None)
+        if len(calls) == fails_at:
+            raise KeyboardInterrupt
+
+    events = dynamodb_subject.client.meta.events
+    for call in ("UpdateItem", "TransactWriteItems"):
+        events.register(f"before-call.dynamodb.{call}", die)
+    with contextlib.suppress(KeyboardInterrupt):
+        operator.cancel(EntryFilter())
+    for call in ("UpdateItem", "TransactWriteItems"):
+        events.unregister(f"before-call.dynamodb.{call}", die)
+
+    writer.add("b", on_duplicate="keep")
+    waiting = [one for one in ("a", "b") if (found := operations.entry(one)) and found.state in WAITING]
+    assert waiting == (["a"] if fails_at < 3 else ["b"])
 
 
 @pytest.mark.parametrize("fails", [REFUSE, FAIL_CALL])

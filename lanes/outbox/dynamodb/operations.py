@@ -10,6 +10,7 @@ from lanes.aws.errors import aws_errors
 from lanes.aws.items import MAX_READ, number_in, pages_of, read_items, text_in
 from lanes.aws.ledger import effect_key
 from lanes.outbox.dynamodb.calls import Change, cancelled
+from lanes.outbox.dynamodb.store import key_released
 from lanes.outbox.dynamodb.table import (
     AUDIT,
     DEAD,
@@ -31,6 +32,7 @@ from lanes.outbox.dynamodb.table import (
     sortable,
     text,
     timed_chain,
+    unique_key_of,
     waiting,
 )
 from lanes.outbox.entry import RETRYABLE, WAITING, Entry, EntryState
@@ -151,14 +153,7 @@ class DynamoDBOutboxOperations:
         def setting(entry: Entry) -> dict[str, Any]:
             return cancelled(entry, reason, now=now, expires_at=expires_at)
 
-        return self._change(self._released(entries, now), setting, WAITING | {EntryState.ABANDONED})
-
-    def _released(self, entries: Iterable[Entry], now: float) -> Iterator[Entry]:
-        """Release the unique keys of entries before they change: a key without a waiting entry would refuse all."""
-        for entry in entries:
-            if entry.unique_key is not None:
-                self._store.release_key(entry.unique_key, key_of(entry)["sk"]["S"], now)
-            yield entry
+        return self._change(entries, setting, WAITING | {EntryState.ABANDONED}, keys_end_at=now)
 
     def retry(self, entries: Iterable[Entry], *, now: float) -> int:
         """Reset abandoned, cancelled or failed entries to pending."""
@@ -182,26 +177,43 @@ class DynamoDBOutboxOperations:
         entries: Iterable[Entry],
         setting: Callable[[Entry], dict[str, Any]],
         states: Collection[EntryState],
+        *,
+        keys_end_at: float | None = None,
     ) -> int:
         changed = 0
         chains = set()
         for entry in entries:
-            if entry.state in states and self._change_one(entry, setting):
+            if entry.state in states and self._change_one(entry, setting, keys_end_at):
                 changed += 1
                 chains.add(entry.chain)
         # A cancelled or moved entry may have been the one that others waited for.
         self._store.wake(chains)
         return changed
 
-    def _change_one(self, entry: Entry, setting: Callable[[Entry], dict[str, Any]]) -> bool:
+    def _change_one(
+        self, entry: Entry, setting: Callable[[Entry], dict[str, Any]], keys_end_at: float | None
+    ) -> bool:
         """Change an entry if it is unchanged, except that a relay has parked it or let it join its group."""
+        item, key = key_of(entry), entry.unique_key
         for _ in range(MAX_TRIES):
             same: dict[str, Any] = {"state": entry.state.value, "priority": entry.priority}
             same["is_parked"] = True if entry.is_parked else None
             same["is_scheduled"] = True if entry.is_scheduled else None
-            if self._calls.update(key_of(entry), Change(setting(entry), same=same)):
+            change = Change(setting(entry), same=same)
+            if (
+                key is None
+                or keys_end_at is None
+                or not self._store.has_key({**item, "unique_key": text(key)})
+            ):
+                is_changed = self._calls.update(item, change) is not None
+            else:
+                # Both or none: an entry that waits without its key lets a second one wait, and a key without a waiting
+                # entry would refuse all.
+                ended = key_released(item["sk"]["S"], keys_end_at)
+                is_changed = self._calls.update_both((item, change), (unique_key_of(key), ended))
+            if is_changed:
                 return True
-            now = next(iter(self._read([key_of(entry)])), None)
+            now = next(iter(self._read([item])), None)
             if now is None or (now.state, now.priority) != (entry.state, entry.priority):
                 return False
             entry = now

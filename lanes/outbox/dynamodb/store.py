@@ -134,7 +134,7 @@ class DynamoDBOutboxStore:
             if is_locked:
                 pending = {"state": EntryState.PENDING.value, "changed_at": now}
                 setting |= {**pending, "locked_by": None, "locked_until": None}
-                if not self._has_key(item):
+                if not self.has_key(item):
                     # Its relay has released it, and whether it has sent the entry is unknown.
                     setting["unique_key"] = None
             # If another relay has made it ready or locked it since, its due time or its state differs; if an operator
@@ -306,7 +306,7 @@ class DynamoDBOutboxStore:
                 return None
             if (key := _unique_key_in(written)) is not None:
                 # Before it is sent: from then on its message may have been handled before a second writer commits.
-                self.release_key(key, item["sk"]["S"], lock["changed_at"])
+                self.calls.update(unique_key_of(key), key_released(item["sk"]["S"], lock["changed_at"]))
             return entry_of(written)
 
         for candidate in run:
@@ -316,18 +316,12 @@ class DynamoDBOutboxStore:
             locked.append(entry)
         return locked
 
-    def _has_key(self, item: Any) -> bool:
-        """Whether an entry that a relay had locked still has its unique key; it changes nothing."""
+    def has_key(self, item: Any) -> bool:
+        """Whether an entry has a unique key, which no relay has released; it changes nothing."""
         key, holder = _unique_key_in(item), {"holder": item["sk"]["S"]}
         return (
             key is not None and self.calls.update(unique_key_of(key), Change(holder, same=holder)) is not None
         )
-
-    def release_key(self, key: str, holder: str, now: float) -> None:
-        """Let another entry have a unique key, if this one has it; time to live removes it."""
-        # Not removed here: a relay has no right to delete.
-        setting = {"holder": None, "expires_at": int(now) + KEPT_SECONDS}
-        self.calls.update(unique_key_of(key), Change(setting, same={"holder": holder}))
 
     def _park(self, throttled: list[AwsError], runs: Sequence[Sequence[Any]], *, until: float) -> int:
         """Park entries, which are given by their chains; return their number."""
@@ -510,6 +504,12 @@ def _unless_throttled(throttled: list[AwsError], call: Callable[[], T], otherwis
             raise
         throttled.append(error)
         return otherwise
+
+
+def key_released(holder: str, now: float) -> Change:
+    """Return the change that lets another entry have a unique key, if this one has it; time to live removes it."""
+    # Not removed here: a relay has no right to delete.
+    return Change({"holder": None, "expires_at": int(now) + KEPT_SECONDS}, same={"holder": holder})
 
 
 def _unique_key_in(item: Any) -> str | None:
