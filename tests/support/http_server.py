@@ -63,8 +63,9 @@ class Server:
                 again = text if self._twice == len(self.requests) else ""
                 if self._late:
                     # It comes when the next request is there, before that one's answer.
-                    connection.sendall(f"{self._held}{text}".encode())
-                    self._held = again
+                    # Held first: the client may be on another connection, with another thread, once it has read this.
+                    held, self._held = self._held, again
+                    connection.sendall(f"{held}{text}".encode())
                 else:
                     connection.sendall(f"{text}{again}".encode())
 
