@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from lanes.config import LanesConfig, OutboxSettings
+from lanes.config import LanesConfig
 from lanes.errors import ConfigurationError
 
 FILE = """
@@ -226,19 +226,6 @@ def _weighted(weight, *, engine="pull", policy="weighted"):
         ({"lanes": [{"name": "A", "yield_delay_min": 0}]}, "must be at least 1s"),
         ({"lanes": [{"name": "A", "yield_delay_max": "13h"}]}, "must be at most 12h"),
         ({"lanes": [{"name": "A", "max_wait": 0}]}, "max_wait is 0s; must be at least 1s"),
-        ({"outbox": {"bach": 3}}, "did you mean 'batch'"),
-        ({"outbox": {"batch": 101}}, "at most 100"),
-        ({"outbox": {"enabled": 1}}, "true or false"),
-        ({"outbox": {"lock": "1s"}}, "at least 2s"),
-        ({"outbox": {"lock": "5m"}}, "at most 150s"),
-        ({"outbox": {"on_abandoned": "stop"}}, "continue, hold"),
-        ({"outbox": {"retry_base": "2h"}}, "longer than retry_cap"),
-        ({"outbox": {"retry_factor": 0.5}}, "at least 1.0"),
-        ({"outbox": {"lane_window": {"MIAN": 3}}}, "did you mean 'MAIN'"),
-        ({"outbox": {"lane_window": {"MAIN": 0}}}, "at least 1"),
-        ({"outbox": {"lane_window": 0}}, "at least 1"),
-        ({"outbox": {"lane_window": True}}, "a number, or a table"),
-        ({"outbox": True}, "must be a table"),
         ({"lanes": [{"name": "A", "kinds": "a.*"}]}, "kinds is the string 'a.*'; must be a list of strings"),
         (
             {"lanes": [{"name": "A", "kinds": ["a.*", ""]}]},
@@ -340,29 +327,3 @@ def test_a_slot_may_linger_for_as_long_as_its_function_runs():
     raw = _pull(linger="10s", function_timeout="10s")
 
     assert LanesConfig.from_dict(raw).consumer.linger == timedelta(seconds=10)
-
-
-def test_without_its_table_there_is_no_outbox():
-    """And what functions get stays as small as it was."""
-    config = LanesConfig.from_dict({})
-
-    assert config.outbox == OutboxSettings()
-    assert not config.outbox.enabled
-    assert "outbox" not in config.to_dict()
-
-
-def test_a_stage_goes_over_the_outboxs_settings():
-    """Key by key."""
-    raw = {"outbox": {"batch": 5, "tick": 2}, "stages": {"test": {"outbox": {"enabled": True, "batch": 6}}}}
-    outbox = LanesConfig.from_dict(raw, stage="test").outbox
-
-    assert (outbox.enabled, outbox.batch, outbox.tick) == (True, 6, timedelta(seconds=2))
-
-
-def test_one_window_serves_all_lanes():
-    """Or each has its own."""
-    assert LanesConfig.from_dict({"outbox": {"lane_window": 9}}).outbox.lane_window == {
-        "HIGH": 9,
-        "MEDIUM": 9,
-        "MAIN": 9,
-    }
