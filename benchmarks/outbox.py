@@ -39,7 +39,7 @@ from lanes.outbox.sql.bridges import Bridge
 from lanes.outbox.sql.schema import OutboxTables
 from lanes.outbox.sql.store import SqlOutboxStore
 from lanes.outbox.sql.writing import write as write_entries
-from lanes.producer.report import SentMessage
+from lanes.producer.outgoing import SentMessage
 from tests.support.postgres import PostgresServer
 
 if TYPE_CHECKING:

@@ -105,13 +105,11 @@ class Drawing:
             f" stroke-width='{width:g}'{_opacity(opacity)}{dashes}/>"
         )
 
-    def dot(self, x: float, y: float, *, colour: str, radius: float = 4, opacity: float = 1) -> None:
+    def dot(self, x: float, y: float, *, colour: str, radius: float) -> None:
         """Draw a filled circle."""
-        self._marks.append(
-            f"<circle class='{colour}' cx='{x:.1f}' cy='{y:.1f}' r='{radius:g}'{_opacity(opacity)}/>"
-        )
+        self._marks.append(f"<circle class='{colour}' cx='{x:.1f}' cy='{y:.1f}' r='{radius:g}'/>")
 
-    def area(self, points: Iterable[tuple[float, float]], *, colour: str, opacity: float = 1) -> None:
+    def area(self, points: Iterable[tuple[float, float]], *, colour: str, opacity: float) -> None:
         """Fill the area inside points."""
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
         self._marks.append(f"<polygon class='{colour}' points='{path}'{_opacity(opacity)}/>")

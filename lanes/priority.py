@@ -168,35 +168,26 @@ class PriorityRules:
         return max((priority for priority in found if priority is not None), default=None)
 
 
-def resolve_priority(explicit: int | None, message: Message, rules: PriorityRules | None = None) -> int:
+def priority_to_send(message: Message, rules: PriorityRules | None) -> int:
     """
-    Return the priority of a message.
+    Return the priority to send a message with.
 
-    The first of: the explicit one, the innermost priority block, the rules of its kind, NORMAL.
+    The first of: its own, that of the innermost priority block, that of the rules of its kind, NORMAL.
+
+    Raises:
+        InvalidMessageError: its own is not an int.
     """
-    if explicit is not None:
-        return checked_priority(explicit)
+    if message.priority is not None:
+        try:
+            return checked_priority(message.priority)
+        except TypeError as error:
+            raise InvalidMessageError([str(error)]) from error
     # Before the rules: a backfill in a block of LOW stays low, even with messages of an urgent kind.
     block = current_priority()
     if block is not None:
         return block
     ruled = rules.priority_of(message) if rules is not None else None
     return int(Priority.NORMAL) if ruled is None else ruled
-
-
-def priority_to_send(message: Message, rules: PriorityRules | None = None) -> int:
-    """
-    Return the priority to send a message with; `message.priority` is the explicit one.
-
-    Raises:
-        InvalidMessageError: the explicit priority is not an int.
-    """
-    try:
-        return resolve_priority(message.priority, message, rules)
-    except TypeError as error:
-        if message.priority is None:
-            raise
-        raise InvalidMessageError([str(error)]) from error
 
 
 def checked_priority(level: object) -> int:

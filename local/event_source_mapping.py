@@ -8,22 +8,26 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Protocol
 
-from lanes.mapping.answer import BatchOutcome, Verdict, failed, is_dropped, judge
 from lanes.mapping.event import Payload, payloads
 from lanes.mapping.rules import (
     Batch,
+    BatchOutcome,
     MappingRules,
     MappingSettings,
     Scaling,
     ThrottleBackoff,
+    Verdict,
     Winner,
+    failed,
     handled,
+    is_dropped,
+    judge,
 )
 
 from .environment import Invocation
@@ -105,7 +109,6 @@ class EventSourceMappingEmulator:
         winner: which throttled batch of the function gets a free slot.
         position: of the mapping among those of its function, 0 for the one made first.
         seed: of the jitter.
-        clock: monotonic seconds.
     """
 
     def __init__(
@@ -120,7 +123,6 @@ class EventSourceMappingEmulator:
         winner: Winner = Winner.CHANCE,
         position: int = 0,
         seed: int = 0,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._mapping = mapping
         self._queue = queue
@@ -134,7 +136,6 @@ class EventSourceMappingEmulator:
         )
         self._winner = winner
         self._position = position
-        self._clock = clock
         self._counters = MappingCounters()
         self._changed = threading.Condition()
         self._stopping = self._said_dropped = False
@@ -196,7 +197,7 @@ class EventSourceMappingEmulator:
         """
         with self._changed:
             failed, self._failed = self._failed, []
-        return self._queue.give_back([message for until, message in failed if until > self._clock()])
+        return self._queue.give_back([message for until, message in failed if until > time.monotonic()])
 
     def stop(self) -> None:
         """Poll no more; batches that run finish, throttled ones are dropped."""
@@ -218,7 +219,7 @@ class EventSourceMappingEmulator:
         while self._start():
             messages = self._receive()
             if messages:
-                batch = self._rules.take(messages, now=self._clock())
+                batch = self._rules.take(messages, now=time.monotonic())
                 self._batches.submit(self._run, batch)
             else:
                 self._finish()
@@ -283,7 +284,7 @@ class EventSourceMappingEmulator:
                     self._remember(payload.messages, until=batch.until)
                 return self._verdict(invocation, [message.message_id for message in payload.messages])
             self._count(throttles=1)
-            wait = self._rules.throttled(batch, now=self._clock())
+            wait = self._rules.throttled(batch, now=time.monotonic())
             if wait is not None:
                 turn = self._wait_for_slot(batch, wait.total_seconds())
             if wait is None or self._stopped.is_set():
@@ -294,7 +295,7 @@ class EventSourceMappingEmulator:
 
     def _remember(self, messages: Sequence[PolledMessage], *, until: float) -> None:
         with self._changed:
-            now = self._clock()
+            now = time.monotonic()
             kept = [one for one in self._failed if one[0] > now]
             self._failed = kept + [(until, message) for message in messages]
 

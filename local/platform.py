@@ -135,13 +135,13 @@ class Platform:
         """Running schedules, by the ARN of their rule."""
         return dict(self._schedules)
 
-    def variables(self, access_key: str = USER_KEY) -> dict[str, str]:
+    def variables(self) -> dict[str, str]:
         """Environment variables that lead an AWS SDK in any process to this machine."""
-        return connection_variables(self.endpoint_url, access_key)
+        return connection_variables(self.endpoint_url, USER_KEY)
 
-    def client(self, service: str, *, access_key: str = USER_KEY) -> Any:
+    def client(self, service: str) -> Any:
         """A boto3 client of this machine."""
-        return make_client(service, self.endpoint_url, access_key=access_key)
+        return make_client(service, self.endpoint_url, access_key=USER_KEY)
 
     def calls(self, *, reset: bool = False) -> dict[str, dict[str, int]]:
         """AWS calls so far, by access key id and operation."""

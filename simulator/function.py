@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from greenlet import getcurrent
 
-from lanes.mapping.answer import BatchOutcome, failed
-from lanes.mapping.rules import handled
+from lanes.mapping.rules import BatchOutcome, failed, handled
 from lanes.testing.calls import ProcessKilled
 from lanes.testing.function import InvocationContext, verdict_of
 from lanes.testing.mapping import deleted, rules_of
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from lanes.config import Lane
-    from lanes.mapping.answer import Verdict
-    from lanes.mapping.rules import Batch
+    from lanes.mapping.rules import Batch, Verdict
     from lanes.testing.fifo.message import ReceivedMessage
     from lanes.testing.fifo.queue import FifoQueue
 

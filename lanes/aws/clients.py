@@ -178,9 +178,9 @@ class Clients:
         other._config = config  # noqa: SLF001
         return other
 
-    def sqs(self, *, tries: int | None = None) -> SQSClient:
-        """Create a client of SQS, with another number of tries for each call if you give one."""
-        return cast("SQSClient", self.operations("sqs", tries=tries))
+    def sqs(self) -> SQSClient:
+        """Create a client of SQS."""
+        return cast("SQSClient", self.operations("sqs"))
 
     def ssm(self) -> SSMClient:
         """Create a client of Systems Manager, for its parameters."""

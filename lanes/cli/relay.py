@@ -237,7 +237,7 @@ def relay(context: typer.Context, *, once: Once = False, json_log: Json = None) 
     say("stopped")
 
 
-def make_relay(outbox: OutboxTarget, *, is_json: bool = False) -> Relay:
+def make_relay(outbox: OutboxTarget, *, is_json: bool) -> Relay:
     """Create the relay from an outbox to the lanes of the stack."""
     # Not for other verbs: they load the packages of a relay's function.
     from lanes.aws.outbox_telemetry import PowertoolsRelayTelemetry

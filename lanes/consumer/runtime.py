@@ -250,7 +250,7 @@ class Runtime:
         scheduler, settings = self.deployment.scheduler, self.deployment.config.consumer
         if scheduler is None and not settings.idempotency:
             return []
-        from lanes.consumer.interceptors.claims import Claims
+        from lanes.consumer.interceptors.idempotency import Claims, Idempotency
 
         found: list[Interceptor] = []
         claims = Claims(ledger=self.ledger, environment=environment, settlement=settlement)
@@ -259,7 +259,5 @@ class Runtime:
 
             found.append(Occurrences(claims=claims, role_id=scheduler.role_id))
         if settings.idempotency:
-            from lanes.consumer.interceptors.idempotency import Idempotency
-
             found.append(Idempotency(claims=claims, window=settings.idempotency_window))
         return found

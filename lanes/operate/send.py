@@ -14,13 +14,13 @@ from lanes.encoding import member_places
 from lanes.errors import InvalidMessageError, MessageError, SendError
 from lanes.message import JsonText, Message, expiry_of
 from lanes.priority import Priority
-from lanes.producer.report import PartialSendError
+from lanes.producer.outgoing import PartialSendError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from lanes.config import LanesConfig
-    from lanes.producer.report import SentMessage
+    from lanes.producer.outgoing import SentMessage
 
 KEYS = ("kind", "data", "group", "priority", "id", "deduplication_id", "source", "traceparent", "expires")
 SOURCE = "lanes send"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from lanes.errors import MessageError
 from lanes.fault_codes import Cause, cause_of
 from lanes.outbox.rules import abandoned, parked, published, refused, retry_delay, returned
-from lanes.producer.report import BLOCKED, INTERRUPTED, LANE_FAILED, PartialSendError, RefusedMessagesError
+from lanes.producer.outgoing import BLOCKED, INTERRUPTED, LANE_FAILED, PartialSendError, RefusedMessagesError
 from lanes.retries import LanePauses, OutageLog
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from lanes.outbox.rules import Mark
     from lanes.outbox.telemetry import RelayTelemetry
     from lanes.producer import Producer
-    from lanes.producer.report import SentMessage, UnsentMessage
+    from lanes.producer.outgoing import SentMessage, UnsentMessage
 
 UNTRIED = frozenset({BLOCKED, INTERRUPTED, LANE_FAILED})
 # After so many failures in a row of the same first entry, that entry may be the reason: others are tried before it.

@@ -282,7 +282,7 @@ class Relay:
             return
         self._reported_at = now
         try:
-            self.report_status(limit=COUNTED)
+            self.report_status()
         except (OutboxStoreError, AwsError) as error:
             if not error.retryable:
                 raise
@@ -312,9 +312,9 @@ class Relay:
         removed = self.store.remove_expired(now=now, limit=min(REMOVED_AT_ONCE, 2 * self._limit))
         self._removes_at = now if removed else now + REMOVES_EVERY_SECONDS
 
-    def report_status(self, *, limit: int | None = None) -> None:
+    def report_status(self) -> None:
         """Report the number of waiting, failed and abandoned entries, and the age of the oldest."""
-        status = self.store.status(limit=limit)
+        status = self.store.status(limit=COUNTED)
         self._telemetry.status(status, now=self._clock())
 
     def _free_places(self, now: float) -> Mapping[str, int]:

@@ -1,7 +1,7 @@
 """Sending: the producer, the order within groups, the calls and the report of sent messages."""
 
+from lanes.producer.outgoing import PartialSendError, RefusedMessagesError, SentMessage, UnsentMessage
 from lanes.producer.producer import Producer
-from lanes.producer.report import PartialSendError, RefusedMessagesError, SentMessage, UnsentMessage
 from lanes.producer.sending import Pacing
 from lanes.retries import RetryPolicy
 

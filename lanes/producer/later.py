@@ -20,8 +20,7 @@ from lanes.schedules import at_expression, at_time, later_name, target_input, wi
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lanes.producer.outgoing import SendEntry
-    from lanes.producer.report import SentMessage
+    from lanes.producer.outgoing import SendEntry, SentMessage
 
 LATEST = timedelta(days=366)
 """Beyond it a time is a mistake rather than a plan, and a message outlives the code that understands it."""

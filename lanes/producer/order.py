@@ -21,8 +21,16 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from lanes.errors import AwsError
 from lanes.fault_codes import is_about_message, is_throttle
-from lanes.producer.outgoing import UNANSWERED, Accepted, Outgoing, Refused
-from lanes.producer.report import BLOCKED, LANE_FAILED, SentMessage, UnsentMessage
+from lanes.producer.outgoing import (
+    BLOCKED,
+    LANE_FAILED,
+    UNANSWERED,
+    Accepted,
+    Outgoing,
+    Refused,
+    SentMessage,
+    UnsentMessage,
+)
 from lanes.retries import RetryPolicy
 
 if TYPE_CHECKING:

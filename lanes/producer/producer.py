@@ -26,8 +26,14 @@ from lanes.message import (
 from lanes.priority import PriorityRules, priority_to_send
 from lanes.producer.later import LATEST, LATEST_OF_RUN, NO_SCHEDULER, LaterSender, call_of
 from lanes.producer.order import SendOrder
-from lanes.producer.outgoing import BatchSender, Outgoing, check_messages
-from lanes.producer.report import RefusedMessagesError, SendReport, SentMessage
+from lanes.producer.outgoing import (
+    BatchSender,
+    Outgoing,
+    RefusedMessagesError,
+    SendReport,
+    SentMessage,
+    check_messages,
+)
 from lanes.producer.sending import Pacing, SendAll, ThreadedCalls
 from lanes.schedules import LARGEST_INPUT_BYTES
 from lanes.trace_context import current_traceparent

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from lanes.errors import AwsError, RunError
 from lanes.message import Message, kind_problem
-from lanes.producer.outgoing import check_messages
-from lanes.producer.report import PartialSendError, SentMessage
+from lanes.producer.outgoing import PartialSendError, SentMessage, check_messages
 from lanes.retries import RetryPolicy
 from lanes.runs import KEY_BYTES, NAME, Ends, place
 

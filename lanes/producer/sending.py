@@ -15,8 +15,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Generic, Protocol
 
 from lanes.producer.order import MAX_ENTRIES, T
-from lanes.producer.outgoing import UNANSWERED, CallEnded
-from lanes.producer.report import INTERRUPTED, SendReport, UnsentMessage
+from lanes.producer.outgoing import INTERRUPTED, UNANSWERED, CallEnded, SendReport, UnsentMessage
 from lanes.retries import RetryPolicy
 
 if TYPE_CHECKING:

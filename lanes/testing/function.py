@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from lanes.consumer.calls import failures_in
 from lanes.consumer.signals import Yielded, deciding, is_attempt
 from lanes.errors import Unavailable
-from lanes.mapping.answer import read_answer
 from lanes.mapping.event import sqs_record
-from lanes.mapping.rules import handled
+from lanes.mapping.rules import handled, read_answer
 from lanes.testing.calls import Calls, ProcessKilled
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from lanes.config import ConsumerSettings
     from lanes.consumer import Consumer
     from lanes.consumer.handlers import HandlerContext, Registered
-    from lanes.mapping.answer import Verdict
+    from lanes.mapping.rules import Verdict
     from lanes.message import Message
     from lanes.testing.assertions import Journal
     from lanes.testing.clock import FakeClock

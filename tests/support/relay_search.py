@@ -23,7 +23,7 @@ from lanes.outbox.entry import FINISHED, WAITING, chain_of
 from lanes.outbox.relay import Relay
 from lanes.outbox.sql.store import SqlOutboxStore
 from lanes.outbox.sql.writing import write
-from lanes.producer.report import INTERRUPTED, PartialSendError, SentMessage, UnsentMessage
+from lanes.producer.outgoing import INTERRUPTED, PartialSendError, SentMessage, UnsentMessage
 from lanes.testing.calls import ProcessKilled
 from simulator.scheduler import Scheduler, Task
 from tests.support.outbox import new_outbox

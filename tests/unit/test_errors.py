@@ -8,7 +8,7 @@ import pytest
 
 from lanes import errors
 from lanes.message import Message
-from lanes.producer.report import PartialSendError, RefusedMessagesError, SentMessage, UnsentMessage
+from lanes.producer.outgoing import PartialSendError, RefusedMessagesError, SentMessage, UnsentMessage
 
 SENT = SentMessage(id="1", lane="MAIN", message_id="m", sequence_number="1")
 

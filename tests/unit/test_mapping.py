@@ -11,16 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lanes.mapping.answer import BatchOutcome, judge, read_answer
 from lanes.mapping.event import MAX_EVENT_BYTES, payloads, sqs_record
 from lanes.mapping.rules import (
     DEFAULT_CONCURRENCY,
+    BatchOutcome,
     MappingRules,
     MappingSettings,
     Scaling,
     ThrottleBackoff,
     Winner,
     is_expired,
+    judge,
+    read_answer,
     start_order,
 )
 from lanes.testing.clock import FakeClock

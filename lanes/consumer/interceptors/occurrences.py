@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lanes.consumer.handlers import Work
-    from lanes.consumer.interceptors.claims import Claims
+    from lanes.consumer.interceptors.idempotency import Claims
     from lanes.consumer.ledger import Entry
     from lanes.consumer.records import Batch, RawRecord
 

@@ -16,7 +16,7 @@ from lanes.aws.sending import SqsSender
 from lanes.errors import ConfigurationError
 from lanes.outbox.dynamodb.store import DynamoDBOutboxStore
 from lanes.outbox.entry import EntryState
-from lanes.outbox.relay import COUNTED, ONE_TRY, Relay
+from lanes.outbox.relay import ONE_TRY, Relay
 from lanes.producer import Pacing, Producer
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class RelayFunction:
             else:
                 self._publish_announced(relay, ends, len(event.get("Records", ())))
             if is_scheduled:
-                relay.report_status(limit=COUNTED)
+                relay.report_status()
         finally:
             self._built.telemetry.flush()
 

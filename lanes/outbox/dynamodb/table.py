@@ -20,7 +20,8 @@ from __future__ import annotations
 import zlib
 from typing import TYPE_CHECKING, Any
 
-from lanes.aws.attribute_values import TypeDeserializer, TypeSerializer
+from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
+
 from lanes.aws.errors import aws_errors
 from lanes.errors import AwsError, EntryTooLargeError
 from lanes.outbox.entry import MICROSECONDS, Entry, EntryState, chain_of

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
-from lanes.aws.attribute_values import TypeSerializer
+from boto3.dynamodb.types import TypeSerializer
+
 from lanes.aws.errors import aws_errors
 from lanes.errors import AwsError, DuplicateEntryError, TransactionTooLargeError
 from lanes.outbox.dynamodb.table import (

@@ -8,7 +8,7 @@ from lanes.config import LanesConfig
 from lanes.errors import InvalidMessageError, SendError
 from lanes.message import JsonText
 from lanes.operate.send import BATCH, Sending, message_of, read_data, read_lines, read_priority
-from lanes.producer.report import PartialSendError, SentMessage, UnsentMessage
+from lanes.producer.outgoing import PartialSendError, SentMessage, UnsentMessage
 
 
 class Lane:
