@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .rows import Rows
 
 # Rows are converted to Python objects in slices of this size, however large Spark's batches are.
-SLICE_ROWS = 500
+SLICE_ROWS = 1_000
 SLICE_BYTES = 8 * 1024 * 1024
 
 LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)

@@ -136,7 +136,6 @@ class LaneBacklog:
         share: Part of the free room that the senders of `shared` may use.
         shared: Their readings.
         clock: Monotonic seconds.
-        pause: Waits for a number of seconds.
         held: Receives lane and backlog when a pause begins, and each `HELD_SECONDS` of it.
     """
 
@@ -146,11 +145,10 @@ class LaneBacklog:
     share: float = 1.0
     shared: Shared = field(default_factory=Shared)
     clock: Callable[[], float] = time.monotonic
-    pause: Callable[[float], None] = time.sleep
     held: Callable[[str, int], object] = lambda _lane, _messages: None
 
-    def wait(self, lane: str, messages: int) -> None:
-        """Return when you may send this many more messages to a lane."""
+    def wait(self, lane: str, messages: int, pause: Callable[[float], object]) -> None:
+        """Return when you may send this many more messages to a lane; `pause` lets seconds pass."""
         said_at: float | None = None
         while not self._take(lane, messages):
             if said_at is None or self.clock() - said_at >= HELD_SECONDS:
@@ -158,7 +156,7 @@ class LaneBacklog:
                 with self.shared.change() as state:
                     waiting = state[lane]["waiting"]
                 self.held(lane, waiting)
-            self.pause(READ_SECONDS)
+            pause(READ_SECONDS)
 
     def _take(self, lane: str, messages: int) -> bool:
         """Take room for messages, if the last reading has some left; `waiting` includes what was sent since."""
@@ -199,7 +197,7 @@ class SendPace:
         schedule: The time that they have taken, until `free_at`.
         backlog: Holds the task back; None never does.
         clock: Monotonic seconds.
-        wait: Waits for a number of seconds.
+        wait: Lets seconds pass.
     """
 
     rate: float | None = None
@@ -213,10 +211,10 @@ class SendPace:
         """Give the number of messages to send at once: about half a second's worth, at least one."""
         return max_messages if self.rate is None else max(1, min(max_messages, int(self.rate / 2)))
 
-    def keep(self, lane: str, messages: int) -> None:
-        """Wait until this many messages may be sent to a lane."""
+    def keep(self, lane: str, messages: int, pause: Callable[[float], object]) -> None:
+        """Wait until this many messages may be sent to a lane; `pause` lets seconds pass."""
         if self.backlog is not None:
-            self.backlog.wait(lane, messages)
+            self.backlog.wait(lane, messages, pause)
         if self.rate is None:
             return
         seconds, now = messages / self.rate, self.clock()
@@ -224,14 +222,14 @@ class SendPace:
             start = max(state.get("free_at", now), now - BURST_SECONDS)
             state["free_at"] = start + seconds
         self._paid_at = start + seconds
-        self._wait_until(start)
+        self._wait_until(start, pause)
 
-    def settle(self) -> None:
+    def settle(self, pause: Callable[[float], object]) -> None:
         """Wait until the messages of this task are within the rate."""
         if self._paid_at is not None:
-            self._wait_until(self._paid_at)
+            self._wait_until(self._paid_at, pause)
 
-    def _wait_until(self, moment: float) -> None:
+    def _wait_until(self, moment: float, pause: Callable[[float], object]) -> None:
         ahead = moment - self.clock()
         if ahead > 0:
-            self.wait(ahead)
+            pause(ahead)

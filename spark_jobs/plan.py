@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 import uuid
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -254,7 +253,7 @@ class WritePlan:
             ),
             deployment=self.deployment,
             calls=calls,
-            pace=self._pace(clients, context.getLocalProperty, record),
+            pace=self._pace(clients, context.getLocalProperty),
             record=record,
             ordered=options.ordering == "group",
             quarantine=options.on_error == "quarantine",
@@ -277,9 +276,7 @@ class WritePlan:
             before=_before[key],
         )
 
-    def _pace(
-        self, clients: Clients, setting: Callable[[str], str | None], record: TaskManifest | None
-    ) -> SendPace:
+    def _pace(self, clients: Clients, setting: Callable[[str], str | None]) -> SendPace:
         options = self.options
         if options.max_send_rate is None and options.max_backlog is None:
             return SendPace()
@@ -291,22 +288,12 @@ class WritePlan:
         return SendPace(
             rate=None if options.max_send_rate is None else options.max_send_rate * of_job,
             schedule=rates,
-            backlog=self._backlog(clients, backlogs, of_job, record),
+            backlog=self._backlog(clients, backlogs, of_job),
         )
 
-    def _backlog(
-        self, clients: Clients, shared: Shared, share: float, record: TaskManifest | None
-    ) -> LaneBacklog | None:
+    def _backlog(self, clients: Clients, shared: Shared, share: float) -> LaneBacklog | None:
         if self.options.max_backlog is None:
             return None
-
-        def pause(seconds: float) -> None:
-            # A task may be held back for hours. After a kill the next run must know the rows that were sent, and a
-            # session that takes the run over ends this one.
-            if record is not None:
-                record.flush()
-                record.keep()
-            time.sleep(seconds)
 
         return LaneBacklog(
             sqs=clients.sqs(),
@@ -314,7 +301,6 @@ class WritePlan:
             max_messages=self.options.max_backlog,
             share=share,
             shared=shared,
-            pause=pause,
             held=self._say_held,
         )
 

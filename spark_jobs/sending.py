@@ -196,9 +196,9 @@ class _Run:
             queue_urls={name: queues.url for name, queues in task.deployment.queues.items()},
             calls=task.calls,
             concurrency=task.concurrency,
-            pacing=Pacing(clock=task.pace.clock, pause=task.pace.wait),
+            pacing=Pacing(clock=task.pace.clock, pause=self._pause),
             max_entries=task.pace.chunk(MAX_ENTRIES),
-            starting=task.pace.keep,
+            starting=self._starting,
             settled=self._settled,
             answered=self._answered,
         )
@@ -210,6 +210,9 @@ class _Run:
             if item is not None:
                 self._dispatch.add(self._order(item.priority), item)
         self._dispatch.drain()
+        if self._task.record is not None:
+            # The source may take long for its next rows.
+            self._task.record.flush()
 
     def counted(self) -> RowCounts:
         """Give the counts since the last call."""
@@ -225,7 +228,16 @@ class _Run:
     def finish(self) -> None:
         """Wait for the calls in flight, so that their messages are recorded, then keep the pace."""
         self._dispatch.finish()
-        self._task.pace.settle()
+        self._task.pace.settle(self._pause)
+
+    def _starting(self, lane: str, messages: int) -> None:
+        self._task.pace.keep(lane, messages, self._dispatch.pause)
+
+    def _pause(self, seconds: float) -> None:
+        """Let time pass while nothing is in flight, be it for hours; after a kill a rerun knows all that was sent."""
+        if self._task.record is not None:
+            self._task.record.keep(idle=seconds)
+        self._task.pace.wait(seconds)
 
     def _item(self, row: Row | UnreadableRow) -> OutgoingRow | None:
         """Make the message of a row; None if it was sent before, or set aside."""

@@ -122,7 +122,7 @@ class Dispatch(Generic[T]):
         concurrency: maximum number of calls in flight over all lanes.
         pacing: time.
         max_entries: maximum number of messages of a call.
-        starting: called before each call, with lane and number of messages; it may wait.
+        starting: called before each call, with lane and number of messages; it may wait, by `pause`.
         settled: receives the lane and what SQS has accepted, after each call that was answered.
         answered: called when answers have been settled.
 
@@ -169,6 +169,14 @@ class Dispatch(Generic[T]):
         before_step()
         while self._step():
             before_step()
+
+    def pause(self, seconds: float) -> None:
+        """Let time pass, and settle the answers that come meanwhile."""
+        until = self._clock() + seconds
+        while self._in_flight and until > self._clock():
+            self._collect(until - self._clock())
+        if until > self._clock():
+            self._pause(until - self._clock())
 
     def finish(self) -> None:
         """Wait for the calls in flight and start no others; the first error is raised at the end."""

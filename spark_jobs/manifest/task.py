@@ -133,19 +133,24 @@ class TaskManifest:
         before = len(self._ids)
         self._ids.extend([item.identity for item in items])
         self._lanes[lane] = self._lanes.get(lane, 0) + len(self._ids) - before
-        now = self._clock()
-        if len(self._ids) >= SEGMENT_ROWS or now - self._flushed_at >= FLUSH_SECONDS:
+        if len(self._ids) >= SEGMENT_ROWS:
             self.flush()
         self.keep()
 
-    def keep(self) -> None:
+    def keep(self, *, idle: float = 0.0) -> None:
         """
-        Learn once a minute what others have sent, and whether the run is still this session's.
+        Write what is due; learn once a minute what others have sent, and whether the run is still this session's.
+
+        Args:
+            idle: Seconds until the next call.
 
         Raises:
             TakenOverError: Another session has taken it over.
         """
-        if self._clock() - self._refreshed_at >= REFRESH_SECONDS:
+        now = self._clock()
+        if now + idle - self._flushed_at >= FLUSH_SECONDS:
+            self.flush()
+        if now - self._refreshed_at >= REFRESH_SECONDS:
             self.refresh()
             self._check()
 

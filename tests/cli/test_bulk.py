@@ -206,7 +206,7 @@ def test_a_signal_ends_the_session_and_all_its_processes(aws, lanes, tmp_path):
     limited = [*job, "--max-send-rate", "20"]
     with subprocess.Popen(limited, stderr=subprocess.PIPE, start_new_session=True, **how) as started:
         try:
-            until(lambda: lanes.waiting() > before)
+            until(lambda: any((tmp_path / "runs" / "cut" / "sent").rglob("*.json")))
             refused = again().stderr
             started.send_signal(signal.SIGTERM)
             _, said = started.communicate(timeout=60)

@@ -1,6 +1,6 @@
 """The rate and the backlog limit of a job are shared by its tasks and kept to by each."""
 
-from types import SimpleNamespace
+from functools import partial
 
 import pytest
 
@@ -15,7 +15,6 @@ from spark_jobs.pace import (
     tasks_at_once,
     tasks_of_executor,
 )
-from spark_jobs.plan import WritePlan
 
 
 @pytest.fixture(params=["own", "shared"])
@@ -27,11 +26,11 @@ def schedule(request, tmp_path):
 def test_every_message_is_paid_for(schedule):
     """Sending takes as long as the rate says, from the first to the last message."""
     clock = FakeClock(100.0)
-    pace = SendPace(rate=10, schedule=schedule, clock=clock, wait=clock.advance)
+    pace = SendPace(rate=10, schedule=schedule, clock=clock)
 
     for messages in (5, 5, 1):
-        pace.keep("MAIN", messages)
-    pace.settle()
+        pace.keep("MAIN", messages, clock.advance)
+    pace.settle(clock.advance)
 
     assert clock.now == pytest.approx(101.1)
 
@@ -39,12 +38,12 @@ def test_every_message_is_paid_for(schedule):
 def test_time_that_has_passed_is_not_waited_for_again(schedule):
     """A slow queue uses up the time that the rate would have asked for."""
     clock = FakeClock(100.0)
-    pace = SendPace(rate=10, schedule=schedule, clock=clock, wait=clock.advance)
-    pace.keep("MAIN", 50)
+    pace = SendPace(rate=10, schedule=schedule, clock=clock)
+    pace.keep("MAIN", 50, clock.advance)
     clock.now = 107.0
 
-    pace.keep("MAIN", 1)
-    pace.settle()
+    pace.keep("MAIN", 1, clock.advance)
+    pace.settle(clock.advance)
 
     assert clock.now == 107.0
 
@@ -52,10 +51,10 @@ def test_time_that_has_passed_is_not_waited_for_again(schedule):
 def test_without_a_rate_nothing_waits():
     """No limit means no pause and full chunks."""
     clock = FakeClock(100.0)
-    pace = SendPace(rate=None, clock=clock, wait=clock.advance)
+    pace = SendPace(rate=None, clock=clock)
 
-    pace.keep("MAIN", 10**9)
-    pace.settle()
+    pace.keep("MAIN", 10**9, clock.advance)
+    pace.settle(clock.advance)
 
     assert (clock.now, pace.chunk(200)) == (100.0, 200)
 
@@ -66,10 +65,10 @@ def test_time_that_a_task_leaves_goes_to_the_others(tmp_path):
     paths = [tmp_path / "pace"] * 4
 
     for path in paths:
-        pace = SendPace(rate=10, schedule=SharedFile(path), clock=clock, wait=clock.advance)
+        pace = SendPace(rate=10, schedule=SharedFile(path), clock=clock)
         for _ in range(5):
-            pace.keep("MAIN", 10)
-        pace.settle()
+            pace.keep("MAIN", 10, clock.advance)
+        pace.settle(clock.advance)
         # The next task starts a moment later, and catches up on it.
         clock.now += 0.5
 
@@ -123,12 +122,12 @@ def test_settings_that_leave_it_open_are_refused():
 def test_what_a_pause_has_cost_is_not_made_up_for_in_a_burst(schedule):
     """After a hold-back or a slow source the rate holds again, but for a second's worth."""
     clock = FakeClock(100.0)
-    pace = SendPace(rate=10, schedule=schedule, clock=clock, wait=clock.advance)
-    pace.keep("MAIN", 10)
+    pace = SendPace(rate=10, schedule=schedule, clock=clock)
+    pace.keep("MAIN", 10, clock.advance)
     clock.now = 200.0
 
     for _ in range(4):
-        pace.keep("MAIN", 10)
+        pace.keep("MAIN", 10, clock.advance)
 
     assert clock.now == pytest.approx(202.0)
 
@@ -174,19 +173,18 @@ def backlog(counts, *, limit, share=1.0):
         max_messages=limit,
         share=share,
         clock=lambda: now[0],
-        pause=pause,
     )
-    return made, pauses, now
+    return partial(made.wait, pause=pause), pauses, now
 
 
 def test_while_there_is_room_nothing_waits_and_readings_are_few():
     """One reading serves many calls."""
     counts = Counts(100)
-    made, pauses, now = backlog(counts, limit=1_000)
+    wait, pauses, now = backlog(counts, limit=1_000)
     for _ in range(50):
-        made.wait("MAIN", 10)
+        wait("MAIN", 10)
     now[0] += READ_SECONDS
-    made.wait("MAIN", 10)
+    wait("MAIN", 10)
 
     assert (counts.readings, pauses) == (2, [])
 
@@ -194,18 +192,18 @@ def test_while_there_is_room_nothing_waits_and_readings_are_few():
 def test_it_waits_until_the_lane_has_emptied():
     """Readings are repeated, not too often."""
     counts = Counts(500, 400, 300, 80)
-    made, pauses, _ = backlog(counts, limit=100)
+    wait, pauses, _ = backlog(counts, limit=100)
 
-    made.wait("MAIN", 10)
+    wait("MAIN", 10)
 
     assert pauses == [READ_SECONDS] * 3
 
 
 def test_a_lane_at_its_limit_has_no_room():
     """Nothing is sent until a message has left."""
-    made, pauses, _ = backlog(Counts(100, 99), limit=100)
+    wait, pauses, _ = backlog(Counts(100, 99), limit=100)
 
-    made.wait("MAIN", 1)
+    wait("MAIN", 1)
 
     assert pauses == [READ_SECONDS]
 
@@ -213,40 +211,25 @@ def test_a_lane_at_its_limit_has_no_room():
 def test_the_room_of_a_reading_is_used_once_and_shared_by_executors():
     """So the bound holds however fast the tasks are."""
     counts = Counts(0)
-    made, pauses, _ = backlog(counts, limit=100, share=0.2)
+    wait, pauses, _ = backlog(counts, limit=100, share=0.2)
     for _ in range(4):
-        made.wait("MAIN", 10)
+        wait("MAIN", 10)
 
     assert (counts.readings, len(pauses)) == (2, 1)
 
 
-def test_the_record_is_written_before_each_pause():
-    """A job that is killed while it is held back has recorded all answers, and one that is taken over ends."""
-    deployment = SimpleNamespace(queues={"MAIN": SimpleNamespace(url="url")})
-    options = SimpleNamespace(max_backlog=100)
-    clients = SimpleNamespace(sqs=lambda: Counts(100, 0))
-    written = []
-    record = SimpleNamespace(flush=lambda: written.append(True), keep=lambda: written.append(None))
-    made = WritePlan(options=options, deployment=deployment)._backlog(clients, Shared(), 1.0, record)
-
-    made.pause(0.0)
-
-    assert written == [True, None]
-
-
 def test_a_pause_says_what_holds_it():
     """At its start, and again every half a minute."""
-    now, said = [0.0], []
+    clock, said = FakeClock(0.0), []
     made = LaneBacklog(
         sqs=Counts(*[200] * 20, 0),
         queue_urls={"MAIN": "url"},
         max_messages=100,
-        clock=lambda: now[0],
-        pause=lambda seconds: now.__setitem__(0, now[0] + seconds),
-        held=lambda lane, messages: said.append((now[0], lane, messages)),
+        clock=clock,
+        held=lambda lane, messages: said.append((clock.now, lane, messages)),
     )
 
-    made.wait("MAIN", 1)
+    made.wait("MAIN", 1, clock.advance)
 
     assert said == [(0.0, "MAIN", 200), (30.0, "MAIN", 200)]
 
@@ -261,15 +244,14 @@ def test_a_lone_straggler_has_the_whole_room_of_its_executor(tmp_path):
             max_messages=1_000,
             shared=SharedFile(tmp_path / "backlog"),
             clock=lambda: 0.0,
-            pause=pauses.append,
             held=lambda lane, messages: said.append((lane, messages)),
         )
         for _ in range(4)
     ]
     for task in tasks:
-        task.wait("MAIN", 10)
+        task.wait("MAIN", 10, pauses.append)
     for _ in range(96):
-        tasks[-1].wait("MAIN", 10)
+        tasks[-1].wait("MAIN", 10, pauses.append)
 
     assert (counts.readings, said, pauses) == (1, [], [])
 
@@ -277,16 +259,15 @@ def test_a_lone_straggler_has_the_whole_room_of_its_executor(tmp_path):
 def test_a_pause_counts_what_was_sent_since_the_reading():
     """A log of "held, backlog 0" helps nobody."""
     counts, said = Counts(0, 0), []
-    now = [0.0]
+    clock = FakeClock(0.0)
     made = LaneBacklog(
         sqs=counts,
         queue_urls={"MAIN": "url"},
         max_messages=10,
-        clock=lambda: now[0],
-        pause=lambda seconds: now.__setitem__(0, now[0] + seconds),
+        clock=clock,
         held=lambda *found: said.append(found),
     )
-    made.wait("MAIN", 10)
-    made.wait("MAIN", 10)
+    made.wait("MAIN", 10, clock.advance)
+    made.wait("MAIN", 10, clock.advance)
 
     assert said == [("MAIN", 10)]

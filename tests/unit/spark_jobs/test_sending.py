@@ -74,7 +74,7 @@ class Recorder:
 
     def __init__(self, *before):
         self.before = set(before)
-        self.ids, self.aside, self.flushes = [], [], 0
+        self.ids, self.aside, self.idle, self.flushes = [], [], [], 0
 
     def has(self, identity):
         """Know the ids of earlier runs."""
@@ -98,6 +98,10 @@ class Recorder:
     def flush(self):
         """Count."""
         self.flushes += 1
+
+    def keep(self, *, idle):
+        """Know what would be lost by a kill in the next seconds."""
+        self.idle.append((idle, len(self.ids)))
 
 
 class Failing:
@@ -263,12 +267,44 @@ def test_the_rate_is_kept_before_each_call_and_at_the_end():
     assert waits == [0.5, 1.0, 1.25]
 
 
+class HeldBack:
+    """A backlog that holds each call back for an hour."""
+
+    def wait(self, _lane, _messages, pause):
+        """Do so."""
+        pause(3_600)
+
+
+@pytest.mark.parametrize(("backlog", "recorded"), [(None, [1, 2, 3]), (HeldBack(), [0, 1, 2, 3])])
+def test_all_that_was_sent_is_recorded_before_a_pause(backlog, recorded):
+    """A task that is killed while its rate or the backlog holds it back leaves no row that a rerun sends again."""
+    record = Recorder()
+
+    task(Calls(), rate=0.1, backlog=backlog, record=record).send([rows(3)])
+
+    assert [sent for _, sent in record.idle] == recorded
+
+
+def test_what_a_chunk_has_sent_is_written_before_the_source_is_asked_for_the_next():
+    """The source may take longer than SQS knows a message again."""
+    record, written = Recorder(), []
+
+    def chunks():
+        for _ in range(3):
+            yield rows(25)
+            written.append((len(record.ids), record.flushes))
+
+    task(Calls(), record=record).send(chunks())
+
+    assert written == [(25, 1), (50, 2), (75, 3)]
+
+
 def test_a_job_is_held_back_before_it_sends():
     """The backlog is asked for each batch."""
     asked = []
 
     class Backlog:
-        def wait(self, lane, messages):
+        def wait(self, lane, messages, _pause):
             asked.append((lane, messages))
 
     task(Calls(), backlog=Backlog()).send([rows(13)])
