@@ -17,7 +17,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from lanes import bell
-from lanes.config import LanesConfig, deployment
+from lanes.config import deployment
 from lanes.errors import ConfigurationError
 from lanes.events import Event
 from lanes.metrics import Metric
@@ -158,19 +158,7 @@ class PriorityConsumer(Construct):
         if isinstance(self._grantee, FixedRole):
             self._grantee.report(self)
         self._add_interrupted()
-        self._add_notes(queues.config)
-        if queues.encryption_key is not None and ledger.table.encryption_key is None:
-            Annotations.of(self).add_warning_v2(
-                "lanes:ledgerKey",
-                "The lanes have a key of yours, and their ledger has not: it names messages, groups and errors. Pass "
-                "encryption_key to Ledger, too.",
-            )
-        if queues.config.schedules and schedules is None:
-            Annotations.of(self).add_warning_v2(
-                "lanes:schedules",
-                'The consumer does not know what Scheduler sends, so overlap = "skip" drops nothing, and two messages '
-                "of a schedule may overlap after you change its priority. Pass your Schedules as schedules.",
-            )
+        self._add_notes(queues, knows_schedules=schedules is not None)
 
     def metric(
         self,
@@ -258,8 +246,8 @@ class PriorityConsumer(Construct):
             metrics_config=lambda_.MetricsConfig(metrics=[lambda_.MetricType.EVENT_COUNT]),
         )
 
-    def _add_notes(self, config: LanesConfig) -> None:
-        annotations = Annotations.of(self)
+    def _add_notes(self, queues: LaneQueues, *, knows_schedules: bool) -> None:
+        annotations, config = Annotations.of(self), queues.config
         for number, note in enumerate(config.notes(), start=1):
             annotations.add_info_v2(f"lanes:note{number}", note)
         # AWS: a reservation must leave a minimum unreserved in the account (PutFunctionConcurrency).
@@ -270,6 +258,18 @@ class PriorityConsumer(Construct):
             "quota can be as low as 10. Run `aws lambda get-account-settings`, and request a higher quota under "
             "Service Quotas, AWS Lambda, Concurrent executions.",
         )
+        if queues.encryption_key is not None and self.ledger.table.encryption_key is None:
+            annotations.add_warning_v2(
+                "lanes:ledgerKey",
+                "The lanes have a key of yours, and their ledger has not: it names messages, groups and errors. Pass "
+                "encryption_key to Ledger, too.",
+            )
+        if config.schedules and not knows_schedules:
+            annotations.add_warning_v2(
+                "lanes:schedules",
+                'The consumer does not know what Scheduler sends, so overlap = "skip" drops nothing, and two messages '
+                "of a schedule may overlap after you change its priority. Pass your Schedules as schedules.",
+            )
 
 
 def _merged(own: Mapping[str, str], extra: Mapping[str, str]) -> dict[str, str]:

@@ -22,9 +22,18 @@ from lanes.errors import ConfigurationError
 from lanes.metrics import Metric
 from lanes.outbox.telemetry import RelayMetric
 
-from .alarms.cloudwatch import add_alarms, path_of
 from .alarms.lanes import alarm_rules
-from .alarms.rule import RUNBOOK, AlarmRule, Section, Severity, alarm_period, first_steps, sections
+from .alarms.rule import (
+    RUNBOOK,
+    AlarmRule,
+    Section,
+    Severity,
+    add_alarms,
+    alarm_period,
+    first_steps,
+    path_of,
+    sections,
+)
 from .consumer import PriorityConsumer
 from .outbox import Outbox
 from .queues.lane_queue import LaneQueue

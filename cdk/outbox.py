@@ -23,8 +23,16 @@ from lanes.config.table import format_duration
 from lanes.outbox.dynamodb.table import GLOBAL_INDEXES
 from lanes.outbox.telemetry import RelayMetric
 
-from .alarms.cloudwatch import add_alarms
-from .alarms.rule import PERIOD, RUNBOOK, AlarmRule, Section, Severity, alarm_period, throttled_writes
+from .alarms.rule import (
+    PERIOD,
+    RUNBOOK,
+    AlarmRule,
+    Section,
+    Severity,
+    add_alarms,
+    alarm_period,
+    throttled_writes,
+)
 from .encryption import SENDING, allow_events, grant_key
 from .function.code import relay_code
 from .function.lambda_function import (

@@ -13,6 +13,7 @@ from aws_cdk import Duration, RemovalPolicy, Stack, Tags
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_emrserverless as emr
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_scheduler_targets as targets
@@ -236,20 +237,17 @@ class BulkEnqueue(Construct):
             ),
         )
         if self._key is not None:
-            schedules = Stack.of(self).format_arn(
-                service="scheduler", resource="schedule", resource_name="default"
-            )
-            # The CDK's own prop grants the role more.
-            cast("scheduler.CfnSchedule", made.node.default_child).kms_key_arn = self._key.key_arn
-            allow(
-                role,
-                ["kms:Decrypt"],
-                [self._key.key_arn],
-                conditions={
-                    "ArnLike": {"kms:EncryptionContext:aws:scheduler:schedule:arn": f"{schedules}/*"}
-                },
-            )
+            self._encrypt(made, role, self._key)
         return made
+
+    def _encrypt(self, schedule: scheduler.Schedule, role: iam.Role, key: kms.IKey) -> None:
+        """Put a schedule under your key; the CDK's own prop would grant the role more."""
+        cast("scheduler.CfnSchedule", schedule.node.default_child).kms_key_arn = key.key_arn
+        all_schedules = Stack.of(self).format_arn(
+            service="scheduler", resource="schedule", resource_name="default/*"
+        )
+        context = {"kms:EncryptionContext:aws:scheduler:schedule:arn": all_schedules}
+        allow(role, ["kms:Decrypt"], [key.key_arn], conditions={"ArnLike": context})
 
     def _start_request(self, arguments: Sequence[str], *, run: str, executors: int) -> dict[str, Any]:
         """Write the StartJobRun request of a scheduled execution."""

@@ -215,8 +215,16 @@ def add_function(
         _grant_network_interfaces(grantee, role)
     if isinstance(role, FixedRole) and props.get("tracing") == lambda_.Tracing.ACTIVE:
         allow(grantee, ["xray:PutTraceSegments", "xray:PutTelemetryRecords"], ["*"])
+    _acknowledge_findings(function, without_dead_letter_queue, props.get("tracing"))
+    live = lambda_.Alias(scope, "Live", alias_name=ALIAS, version=function.current_version)
+    return DeployedFunction(function, live, log_group, grantee)
+
+
+def _acknowledge_findings(
+    function: lambda_.Function, without_dead_letter_queue: str, tracing: lambda_.Tracing | None
+) -> None:
     acknowledge(function, "Serverless::Serverless-LambdaDLQ", without_dead_letter_queue)
-    if props.get("tracing") in (None, lambda_.Tracing.DISABLED):
+    if tracing in (None, lambda_.Tracing.DISABLED):
         acknowledge(
             function,
             "Serverless::Serverless-LambdaTracing",
@@ -226,8 +234,6 @@ def add_function(
     if isinstance(resource, CfnResource):
         # The CDK lists the role under DependsOn although the function refers to it.
         resource.add_metadata("cfn-lint", {"config": {"ignore_checks": ["W3005"]}})
-    live = lambda_.Alias(scope, "Live", alias_name=ALIAS, version=function.current_version)
-    return DeployedFunction(function, live, log_group, grantee)
 
 
 def _grant_network_interfaces(grantee: iam.IGrantable, role: iam.IRole | FixedRole) -> None:
