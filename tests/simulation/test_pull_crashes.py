@@ -160,6 +160,16 @@ def test_a_message_that_killed_its_process_once_is_done_soon_in_an_invocation_of
     scenario.check_kept()
 
 
+def test_a_long_record_that_waited_for_the_rate_gets_an_invocation_of_its_own_too():
+    """A new environment waits for the rate first, and does not know how long its records take."""
+    lanes = pulling(1, max_rate="4/min")
+    for number in range(3):
+        lanes.send("MAIN", group=f"g{number}", seconds=26.0)
+    assert lanes.settle(within=3_600)
+
+    assert (lanes.dead, lanes.done) == (0, 3)
+
+
 def test_a_group_keeps_its_order_where_one_of_its_records_is_served_before_a_suspect():
     """It fails, and those behind it in the same hand return with it."""
     scenario = Scenario({"consumer": {"max_attempts": 9}}, engine="pull")

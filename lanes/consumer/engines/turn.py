@@ -64,7 +64,7 @@ class SlotTurn:
         self._started_at: float | None = None
         self._together = 1
         self._running: Collection[str] = ()
-        self._is_alone = self._has_served = False
+        self._is_alone = False
         self._holding: Pending[Collection[str]] | None = None
 
     def hold(self, outcomes: Outcomes) -> Collection[str]:
@@ -189,10 +189,10 @@ class SlotTurn:
         return entry is not None and not has_worked and is_suspect(entry)
 
     def _needs_whole_invocation(self, record: RawRecord) -> bool:
-        """Whether a record that is to be tried alone waits for the next invocation, since others came first."""
+        """Whether a record that is to be tried alone waits for the next invocation: others, or a rate, came first."""
         entry = self._outcomes.entries.get(record.message_id)
         is_crashed = entry is not None and entry.ending is Ending.CRASHED
-        needs = is_crashed and (self._has_served or not self._is_alone)
+        needs = is_crashed and not (self._is_alone and self._slot.time.is_fresh)
         self._slot.time.is_over |= needs
         return needs
 
@@ -230,7 +230,6 @@ class SlotTurn:
 
     def _serve(self, above: Lane) -> None:
         """Serve a lane above; what this batch has finished need not wait for that."""
-        self._has_served = True
         self._delete_finished()
         self._slot.serve(above)
         if (tenants := self._services.tenants) is not None:
@@ -263,7 +262,12 @@ class SlotTurn:
                 self._serve(above)
             if not slot.time.has_time_for(lane):
                 return False
-        if self._is_given_back(record) or not slot.time.has_time_for(lane):
+        # The rate may have taken the time that a record needs which is tried alone.
+        if (
+            self._is_given_back(record)
+            or self._needs_whole_invocation(record)
+            or not slot.time.has_time_for(lane)
+        ):
             return False
         if rate is not None:
             rate.start()
