@@ -84,20 +84,22 @@ SECTIONS = (
     Section(caption="Operate", pages=("how-to/operate", "how-to/*", "runbook")),
     Section(
         caption="Reference",
-        pages=("reference/lanes-toml", "reference/command-line", "reference/python*", "reference/*"),
+        pages=("reference/lanes-toml", "reference/command-line", "reference/python", "reference/*"),
     ),
     Section(caption="Why", pages=("architecture", "*", "decisions")),
 )
 """The navigation."""
 
 PUBLIC = {
-    "reference/python": ("lanes",),
-    "reference/python-outbox": (
+    "reference/python": (
+        "lanes",
         "lanes.outbox",
         "lanes.outbox.sql.store",
         "lanes.outbox.dynamodb.transaction",
+        "lanes.testing",
+        "lanes.testing.assertions",
+        "lanes.testing.on_moto",
     ),
-    "reference/python-testing": ("lanes.testing", "lanes.testing.assertions", "lanes.testing.on_moto"),
     "reference/cdk-constructs": ("cdk",),
 }
 """Pages that describe the public names of modules."""
