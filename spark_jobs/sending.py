@@ -83,7 +83,7 @@ class Failed:
 class RowOrder(LaneOrder[OutgoingRow]):
     """The unsent rows of one lane; one that fails lets the next of its group go on, or ends the task."""
 
-    def __init__(self, lane: str, task: SendingTask) -> None:
+    def __init__(self, lane: str, task: SendingTask, known: Callable[[str, int], None]) -> None:
         super().__init__(
             lane,
             concurrency=task.concurrency,
@@ -92,6 +92,26 @@ class RowOrder(LaneOrder[OutgoingRow]):
             ordered=task.ordered,
         )
         self.failed: list[Failed] = []
+        self._record = task.record
+        self._known = known
+
+    def start(self, batch: list[OutgoingRow], now: float) -> list[OutgoingRow]:
+        """
+        Count the call of a batch without the rows that another attempt has sent, and return the others.
+
+        Raises:
+            TakenOverError: Another session has taken the run over.
+        """
+        if self._record is not None:
+            # Only now: a source, a rate or a backlog may have kept them waiting for hours.
+            self._record.keep()
+            sent = {item.index for item in batch if self._record.has_now(item.identity)}
+            for item in batch:
+                if item.index in sent:
+                    self._leave(item)
+            self._known(self.lane, len(sent))
+            batch = [item for item in batch if item.index not in sent]
+        return super().start(batch, now) if batch else batch
 
     def _give_up(self, item: OutgoingRow, answer: Refused) -> None:
         refused = not answer.retryable and (not answer.of_call or is_about_message(answer.code))
@@ -189,7 +209,9 @@ class _Run:
         self._total = RowCounts()
         self._task = task
         self._position = 0
-        self._orders = {lane.name: RowOrder(lane.name, task) for lane in task.deployment.config.lanes}
+        self._orders = {
+            lane.name: RowOrder(lane.name, task, self._known) for lane in task.deployment.config.lanes
+        }
         self._by_priority: dict[int, RowOrder] = {}
         self._dispatch = Dispatch(
             list(self._orders.values()),
@@ -246,9 +268,6 @@ class _Run:
             return item
         if record.has(item.identity):
             self._counts.skipped += 1
-        elif record.has_now(item.identity):
-            # A killed attempt has sent it, and no count of that attempt has reached the driver.
-            self._counts.lanes[self._order(item.priority).lane] += 1
         elif self._task.is_sealed:
             self._refuse(item.row, self._position, NOT_A_MEMBER, None)
         else:
@@ -285,6 +304,10 @@ class _Run:
             lane = self._task.deployment.config.lane_for(priority).name
             order = self._by_priority[priority] = self._orders[lane]
         return order
+
+    def _known(self, lane: str, rows: int) -> None:
+        """Count rows that a killed attempt has sent: no count of it has reached the driver."""
+        self._counts.lanes[lane] += rows
 
     def _settled(self, lane: str, accepted: list[OutgoingRow]) -> None:
         self._counts.lanes[lane] += len(accepted)

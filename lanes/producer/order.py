@@ -163,6 +163,8 @@ class LaneOrder(Generic[T]):
         self._flow = CallFlow(concurrency, jitter)
         self._groups: dict[str, deque[T]] = {}
         self._ready: list[tuple[int, T]] = []
+        # Tried before, so SQS may have them although no answer said so.
+        self._repeats: list[tuple[int, T]] = []
         self._delayed: list[tuple[float, int, T]] = []
         self._held = self._held_bytes = 0
 
@@ -193,36 +195,44 @@ class LaneOrder(Generic[T]):
         # By the index, so that groups take turns in the order of their messages.
         heapq.heappush(self._ready, (item.index, item))
 
-    def next_batch(self, now: float, *, max_entries: int = MAX_ENTRIES) -> list[T]:
-        """Return the messages of the next call, or none if no message may be sent now."""
+    def next_batch(
+        self, now: float, *, max_entries: int = MAX_ENTRIES, only_repeats: bool = False
+    ) -> list[T]:
+        """Return the messages of the next call, tried before or never, or none if no message may be sent now."""
         while self._delayed and self._delayed[0][0] <= now:
-            _, index, item = heapq.heappop(self._delayed)
-            heapq.heappush(self._ready, (index, item))
+            _, _, item = heapq.heappop(self._delayed)
+            self._make_ready(item)
         if not self._flow.may_start(now):
             return []
         batch: list[T] = []
         free_bytes = MAX_BYTES
-        while self._ready and len(batch) < max_entries:
-            first = self._ready[0][1]
+        ready = self._repeats if self._repeats or only_repeats else self._ready
+        while ready and len(batch) < max_entries:
+            first = ready[0][1]
             # A message that does not fit ends the batch: smaller ones from behind it would delay it again and again.
             # One that fits into no batch is left to SQS to refuse, or it would hold up its lane for ever.
             if batch and (batch[0].alone or first.alone or first.size_bytes > free_bytes):
                 break
-            _, item = heapq.heappop(self._ready)
+            _, item = heapq.heappop(ready)
+            free_bytes -= item.size_bytes
+            batch.append(item)
+        return batch
+
+    def start(self, batch: list[T], now: float) -> list[T]:
+        """Count the call of a batch, and return the messages that it has to carry."""
+        for item in batch:
             # Throttled tries sent nothing, so their time does not count.
             if item.attempts == 0:
                 item.first_tried_at = now
             item.attempts += 1
-            free_bytes -= item.size_bytes
-            batch.append(item)
-        if batch:
-            self._flow.started()
+        self._flow.started()
         return batch
 
-    def next_due(self) -> float | None:
+    def next_due(self, *, only_repeats: bool = False) -> float | None:
         """Return the time of the next retry or the end of a pause, or None."""
         retry = self._delayed[0][0] if self._delayed else None
-        return self._flow.next_due(retry, is_ready=bool(self._ready))
+        is_ready = bool(self._repeats) or bool(self._ready and not only_repeats)
+        return self._flow.next_due(retry, is_ready=is_ready)
 
     def settle(self, batch: Sequence[T], answers: Sequence[Accepted | Refused], now: float) -> list[T]:
         """Apply the answers of a call, by place, and return the messages that are in the queue."""
@@ -266,7 +276,10 @@ class LaneOrder(Generic[T]):
             # That did not try the others.
             item.attempts -= 1
             item.alone = True
-            heapq.heappush(self._ready, (item.index, item))
+            self._make_ready(item)
+
+    def _make_ready(self, item: T) -> None:
+        heapq.heappush(self._repeats if item.attempts else self._ready, (item.index, item))
 
     def _fail_call(self, batch: Sequence[T], error: BaseException) -> None:
         """Take note of the failure of a whole call, before its answers are applied."""
@@ -302,7 +315,7 @@ class LaneOrder(Generic[T]):
             del self._groups[item.message_group_id]
 
     def _begin(self, item: T) -> None:
-        heapq.heappush(self._ready, (item.index, item))
+        self._make_ready(item)
 
 
 class SendOrder(LaneOrder[Outgoing]):
@@ -341,8 +354,10 @@ class SendOrder(LaneOrder[Outgoing]):
     def stop(self, code: str, reason: str) -> None:
         """Start no more calls and report all waiting messages as unsent for this reason."""
         self._stopped = self._stopped or (code, reason)
-        waiting = [item for _, item in self._ready] + [item for _, _, item in self._delayed]
+        waiting = [item for _, item in self._ready + self._repeats]
+        waiting += [item for _, _, item in self._delayed]
         self._ready.clear()
+        self._repeats.clear()
         self._delayed.clear()
         for item in waiting:
             self._give_up(item, Refused(code=code, reason=reason, retryable=False, of_call=True))

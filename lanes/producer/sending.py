@@ -122,7 +122,8 @@ class Dispatch(Generic[T]):
         concurrency: maximum number of calls in flight over all lanes.
         pacing: time.
         max_entries: maximum number of messages of a call.
-        starting: called before each call, with lane and number of messages; it may wait, by `pause`.
+        starting: called before each call of messages that SQS has not seen, with lane and number; it may wait, by
+            `pause`.
         settled: receives the lane and what SQS has accepted, after each call that was answered.
         answered: called when answers have been settled.
 
@@ -171,12 +172,16 @@ class Dispatch(Generic[T]):
             before_step()
 
     def pause(self, seconds: float) -> None:
-        """Let time pass, and settle the answers that come meanwhile."""
+        """Let time pass, settle the answers that come meanwhile, and send again what has none."""
         until = self._clock() + seconds
-        while self._in_flight and until > self._clock():
-            self._collect(until - self._clock())
-        if until > self._clock():
-            self._pause(until - self._clock())
+        while (left := until - self._clock()) > 0:
+            # SQS knows a message again for five minutes, and a pause may take hours.
+            due = self._start_all(only_repeats=True)
+            left = left if due is None else min(left, due)
+            if self._in_flight:
+                self._collect(left)
+            else:
+                self._pause(left)
 
     def finish(self) -> None:
         """Wait for the calls in flight and start no others; the first error is raised at the end."""
@@ -188,28 +193,39 @@ class Dispatch(Generic[T]):
 
     def _step(self) -> bool:
         """Start the calls that may start, then wait for an answer or the next retry; false if there is neither."""
-        for order in self._orders:
-            while self._start(order):
-                pass
-        due = min((due for order in self._orders if (due := order.next_due()) is not None), default=None)
-        seconds = None if due is None else max(0.0, due - self._clock())
+        seconds = self._start_all()
         if self._in_flight:
-            # With all calls in use, a retry that falls due could not start anyway.
-            self._collect(seconds if len(self._in_flight) < self._concurrency else None)
+            self._collect(seconds)
         elif seconds is not None:
             self._pause(seconds)
         else:
             return False
         return True
 
-    def _start(self, order: LaneOrder[T]) -> bool:
+    def _start_all(self, *, only_repeats: bool = False) -> float | None:
+        """Start the calls that may start; return the seconds until another one may without an answer, or None."""
+        for order in self._orders:
+            while self._start(order, only_repeats=only_repeats):
+                pass
+        if len(self._in_flight) >= self._concurrency:
+            return None
+        moments = (order.next_due(only_repeats=only_repeats) for order in self._orders)
+        due = min((at for at in moments if at is not None), default=None)
+        return None if due is None else max(0.0, due - self._clock())
+
+    def _start(self, order: LaneOrder[T], *, only_repeats: bool = False) -> bool:
         if len(self._in_flight) >= self._concurrency:
             return False
-        batch = order.next_batch(self._clock(), max_entries=self._max_entries)
-        if batch:
+        batch = order.next_batch(self._clock(), max_entries=self._max_entries, only_repeats=only_repeats)
+        if not batch:
+            return False
+        if batch[0].attempts == 0:
             self._starting(order.lane, len(batch))
-            self._in_flight[self._calls.start(self._queue_urls[order.lane], batch)] = (order, batch)
-        return bool(batch)
+            while len(self._in_flight) >= self._concurrency:
+                self._collect(None)
+        if carried := order.start(batch, self._clock()):
+            self._in_flight[self._calls.start(self._queue_urls[order.lane], carried)] = (order, carried)
+        return True
 
     def _collect(self, timeout: float | None) -> None:
         failure = self._settle(timeout)

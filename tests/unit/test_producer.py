@@ -108,18 +108,18 @@ def test_a_throttle_pauses_the_lane():
     """Each other call would be throttled too; the pause ends by itself, also if its message was given up."""
     order = order_of(outgoing("ab", {0: MAX_BYTES}), give_up_after=timedelta(0))
 
-    order.settle(order.next_batch(0), [THROTTLED], 0)
+    order.settle(call_of(order, 0), [THROTTLED], 0)
 
-    assert order.next_batch(0) == []
+    assert call_of(order, 0) == []
     assert order.next_due() > 0
-    assert indexes(order.next_batch(order.next_due())) == [1]
+    assert indexes(call_of(order, order.next_due())) == [1]
 
 
 def test_tries_end_before_sqs_forgets_the_first_one():
     """After that a message whose answer was lost could be in the queue twice."""
     order = order_of(outgoing("a"), give_up_after=timedelta(seconds=60))
-    order.settle_failure(order.next_batch(0), LOST, 59)
-    order.settle_failure(order.next_batch(200), LOST, 200)
+    order.settle_failure(call_of(order, 0), LOST, 59)
+    order.settle_failure(call_of(order, 200), LOST, 200)
 
     assert order.unsent[0].maybe_sent
     assert order.unsent[0].code == "ReadTimeout"
@@ -130,7 +130,7 @@ def test_without_other_settings_no_call_ends_after_sqs_forgot_the_first_one(call
     """SQS recognises a repeat for five minutes, however long each call takes in which no answer comes."""
     order, now = order_of(outgoing("a"), max_attempts=10_000), 0.0
 
-    while batch := order.next_batch(now):
+    while batch := call_of(order, now):
         now += call
         order.settle_failure(batch, LOST, now)
         ended, now = now, order.next_due() or now
@@ -167,10 +167,16 @@ def test_a_failure_halves_the_calls_and_success_brings_them_back():
     assert seen[1:] == sorted(seen[1:])
 
 
+def call_of(order, now):
+    """Return the next batch, and count its call."""
+    batch = order.next_batch(now)
+    return order.start(batch, now) if batch else batch
+
+
 def start_all(order, now):
     """Take every batch that may go at once."""
     calls = []
-    while batch := order.next_batch(now):
+    while batch := call_of(order, now):
         calls.append(batch)
     return calls
 
@@ -191,7 +197,7 @@ def test_any_pattern_of_failures_keeps_limits_and_order(groups, sizes, data):
     calls = []
     accepted = defaultdict(list)
     while True:
-        while batch := order.next_batch(now):
+        while batch := call_of(order, now):
             calls.append(batch)
             on_their_way = [item.message.group for call in calls for item in call]
             assert len(on_their_way) == len(set(on_their_way))

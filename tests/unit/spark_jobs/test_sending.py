@@ -30,6 +30,7 @@ THROTTLED = AwsError(operation="SendMessageBatch", code="ThrottlingException", r
 UNCALLABLE = AwsError(
     operation="SendMessageBatch", code="InvalidMessageContents", message="not that", retryable=False
 )
+LOST = AwsError(operation="SendMessageBatch", code="ReadTimeout", retryable=True)
 DENIED = AwsError(operation="SendMessageBatch", code="AccessDenied", message="no", retryable=False)
 
 
@@ -99,9 +100,10 @@ class Recorder:
         """Count."""
         self.flushes += 1
 
-    def keep(self, *, idle):
+    def keep(self, *, idle=0.0):
         """Know what would be lost by a kill in the next seconds."""
-        self.idle.append((idle, len(self.ids)))
+        if idle:
+            self.idle.append((idle, len(self.ids)))
 
 
 class Failing:
@@ -123,7 +125,6 @@ def task(
     calls,
     *,
     rate=None,
-    wait=None,
     backlog=None,
     record=None,
     quarantine=False,
@@ -141,7 +142,7 @@ def task(
         reader=RowReader(kind="a.kind", priority=-100),
         deployment=DEPLOYMENT,
         calls=calls,
-        pace=SendPace(rate=rate, backlog=backlog, clock=lambda: now[0], wait=wait or pause),
+        pace=SendPace(rate=rate, backlog=backlog, clock=lambda: now[0], wait=pause),
         record=record,
         quarantine=quarantine,
         **more,
@@ -260,11 +261,16 @@ def test_an_error_that_cannot_pass_ends_the_task_at_once_and_what_was_sent_is_re
 
 def test_the_rate_is_kept_before_each_call_and_at_the_end():
     """The pause covers all messages so far, also those of the last call."""
-    waits = []
+    moments, now = [], [0.0]
 
-    task(Calls(), rate=4, wait=waits.append).send([rows(5)])
+    def answer(_entry):
+        moments.append(now[0])
+        return ACCEPTED
 
-    assert waits == [0.5, 1.0, 1.25]
+    task(Calls(answer), rate=4, now=now).send([rows(5)])
+
+    assert moments == [0.0, 0.0, 0.5, 0.5, 1.0]
+    assert now == [1.25]
 
 
 class HeldBack:
@@ -283,6 +289,71 @@ def test_all_that_was_sent_is_recorded_before_a_pause(backlog, recorded):
     task(Calls(), rate=0.1, backlog=backlog, record=record).send([rows(3)])
 
     assert [sent for _, sent in record.idle] == recorded
+
+
+def test_what_has_no_answer_is_sent_again_while_the_backlog_holds_others_back():
+    """SQS may have it, and knows it again for five minutes, while the backlog may hold a task back for hours."""
+    fails, moments, now = Failing(LOST, 1, "1"), [], [0.0]
+
+    def answer(entry):
+        moments.append((id_in(entry.identity), now[0]))
+        return fails(entry)
+
+    task(Calls(answer), backlog=HeldBack(), now=now, ordered=False).send([rows(15)])
+
+    tries = [moment for one, moment in moments if one == "1"]
+    assert len(tries) == 2
+    assert tries[1] - tries[0] < 1
+    assert now[0] == pytest.approx(7_200)
+
+
+def test_time_in_which_a_row_was_held_back_is_no_time_of_its_tries():
+    """The first failure after an hour is not the last."""
+    calls = Calls(Failing(BUSY, 2, "1"))
+
+    task(calls, backlog=HeldBack()).send([rows(3)])
+
+    assert len(calls.queue["MAIN"]) == 3
+
+
+class Ahead:
+    """A copy of a task sends its first rows, as soon as it is told to."""
+
+    def __init__(self, folder, now):
+        storage = open_storage(str(folder), endpoint_url=None, region=None)
+        moment = datetime.fromtimestamp(0, UTC)
+        self._run = RunManifest.open(storage, run_id="r", now=moment, clock=lambda: now[0])
+        self._now = now
+        self.behind = self._run.task(partition=3, attempt=1, first=True)
+
+    def send(self, count):
+        """Send so many rows, and let an hour pass."""
+        record = self._run.task(partition=3, attempt=2, first=False)
+        task(Calls(), record=record, now=self._now).send([rows(count)])
+        self._now[0] += 3_600
+
+    def wait(self, _lane, _messages, pause):
+        """Be the backlog of the task behind it."""
+        self.send(7)
+        pause(1)
+
+
+@pytest.mark.parametrize("slow", ["source", "backlog"])
+def test_a_task_leaves_out_what_its_copy_has_sent_while_it_waited(slow, tmp_path):
+    """SQS knows a message again for five minutes only."""
+    now, calls = [0.0], Calls()
+    ahead = Ahead(tmp_path, now)
+
+    def chunks():
+        if slow == "source":
+            ahead.send(7)
+        yield rows(10)
+
+    behind = task(calls, record=ahead.behind, backlog=ahead if slow == "backlog" else None, now=now)
+    counts = behind.send(chunks())
+
+    assert sorted(one for batch in calls.batches for one in batch) == ["7", "8", "9"]
+    assert counts.lanes == {"MAIN": 10}
 
 
 def test_what_a_chunk_has_sent_is_written_before_the_source_is_asked_for_the_next():

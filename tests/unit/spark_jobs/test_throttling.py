@@ -23,6 +23,12 @@ ROWS = 6_000
 CHUNK = 500
 
 
+def call_of(order, now):
+    """Return the next batch, and count its call."""
+    batch = order.next_batch(now)
+    return order.start(batch, now) if batch else batch
+
+
 class Limit:
     """A number of calls a second, of which a tenth may come at once."""
 
@@ -64,7 +70,7 @@ class Sender:
         return self
 
     def _step(self):
-        while batch := self.window.next_batch(self.now):
+        while batch := call_of(self.window, self.now):
             self._calls += 1
             accepted = self._allows(self.now)
             heapq.heappush(self._flying, (self.now + ROUND_TRIP, self._calls, batch, accepted))
@@ -96,8 +102,9 @@ def window(rows=200, *, concurrency=4, jitter=lambda: 1.0, **policy):
         "jitter": jitter,
         "retries": RetryPolicy(**policy),
         "ordered": True,
+        "record": None,
     }
-    made = RowOrder("MAIN", SimpleNamespace(**settings))
+    made = RowOrder("MAIN", SimpleNamespace(**settings), lambda _lane, _rows: None)
     for one in map(row, range(rows)) if isinstance(rows, int) else rows:
         made.add(one)
     return made
@@ -145,7 +152,7 @@ def test_three_minutes_of_throttles_are_counted_from_the_first():
     made = window(1)
     for now in (10.0, 188.0, 190.0):
         assert not made.failed
-        made.settle_failure(made.next_batch(now), THROTTLED, now)
+        made.settle_failure(call_of(made, now), THROTTLED, now)
 
     assert made.is_empty
 
@@ -153,21 +160,21 @@ def test_three_minutes_of_throttles_are_counted_from_the_first():
 def test_a_throttle_pauses_the_lane_and_its_rows_come_first():
     """All rows of the lane wait, since each call would be throttled."""
     made = window(concurrency=2)
-    first, other = made.next_batch(0.0), made.next_batch(0.0)
+    first, other = call_of(made, 0.0), call_of(made, 0.0)
     made.settle(other, [ACCEPTED] * 10, 0.0)
 
     made.settle_failure(first, THROTTLED, 0.0)
 
     assert made.next_due() == pytest.approx(0.02)
-    assert not made.next_batch(0.019)
-    assert {one.identity for one in made.next_batch(0.021)} == {one.identity for one in first}
+    assert not call_of(made, 0.019)
+    assert {one.identity for one in call_of(made, 0.021)} == {one.identity for one in first}
 
 
 def test_the_pause_doubles_from_throttle_to_throttle_up_to_a_second_and_ends_with_an_accepted_call():
     """A lane that others use up is asked less and less often."""
     made, now, pauses = window(), 0.0, []
     for answers in (*[None] * 8, [ACCEPTED] * 10, None):
-        batch = made.next_batch(now)
+        batch = call_of(made, now)
         if answers is None:
             made.settle_failure(batch, THROTTLED, now)
             pauses.append(made.next_due() - now)
@@ -182,7 +189,7 @@ def test_a_denied_call_does_not_end_the_throttling():
     """It sent nothing, so the next pause is longer still."""
     made, now = window(20), 0.0
     for failure in (THROTTLED, THROTTLED, DENIED, THROTTLED):
-        made.settle_failure(made.next_batch(now), failure, now)
+        made.settle_failure(call_of(made, now), failure, now)
         pause, now = (made.next_due() or now) - now, made.next_due() or now
 
     assert pause == pytest.approx(0.08)
@@ -191,13 +198,13 @@ def test_a_denied_call_does_not_end_the_throttling():
 def test_calls_that_were_in_flight_together_count_once():
     """They are the same news: eight throttles of one moment are no reason for a long pause or for a single call."""
     made = window(concurrency=8)
-    calls = [made.next_batch(0.0) for _ in range(8)]
+    calls = [call_of(made, 0.0) for _ in range(8)]
 
     for batch in calls:
         made.settle_failure(batch, THROTTLED, 0.0)
 
     assert made.next_due() == pytest.approx(0.02)
-    later = [made.next_batch(1.0) for _ in range(6)]
+    later = [call_of(made, 1.0) for _ in range(6)]
     assert [bool(batch) for batch in later] == [True] * 4 + [False] * 2
 
     made.settle_failure(later[0], THROTTLED, 1.0)
@@ -209,12 +216,11 @@ def test_a_row_that_may_have_been_sent_is_given_up_in_time_although_its_later_ca
     """SQS drops a repeat for five minutes only."""
     throttled = Refused(code="RequestThrottled", reason="slower", retryable=True)
     made = window(1)
-    made.settle(made.next_batch(0.0), [BUSY], 0.0)
+    made.settle(call_of(made, 0.0), [BUSY], 0.0)
     now = 0.0
     while not made.failed:
         now = made.next_due()
-        made.add(row(1))
-        made.settle(made.next_batch(now), [throttled, ACCEPTED], now)
+        made.settle(call_of(made, now), [throttled], now)
 
     assert [one.item.index for one in made.failed] == [0]
     assert 180 <= now < 181
@@ -235,10 +241,10 @@ def test_rows_that_have_left_make_room():
     """Rows and bytes are counted down when SQS has them."""
     made = window(row(number, size=MAX_BYTES) for number in range(MAX_HELD_BYTES // MAX_BYTES))
 
-    made.settle(made.next_batch(0.0), [ACCEPTED], 0.0)
+    made.settle(call_of(made, 0.0), [ACCEPTED], 0.0)
 
     assert not made.is_full
-    assert made.next_batch(0.0, max_entries=1)
+    assert call_of(made, 0.0)
 
 
 @pytest.mark.parametrize("failure", [THROTTLED, UNAVAILABLE])
@@ -246,19 +252,19 @@ def test_one_call_remains_however_often_it_fails(failure):
     """Otherwise a lane that recovers would be asked no more, or by more calls than one."""
     made = window(200, concurrency=4)
     for now in range(5):
-        made.settle_failure(made.next_batch(now), failure, now)
+        made.settle_failure(call_of(made, now), failure, now)
 
-    assert made.next_batch(6.0)
-    assert not made.next_batch(6.0)
+    assert call_of(made, 6.0)
+    assert not call_of(made, 6.0)
 
 
 def test_a_permanent_failure_ends_one_call_and_gives_up_its_rows():
     """The other calls are still in flight, and the window counts them until they are answered."""
     made = window(50, concurrency=3)
-    first, *_ = [made.next_batch(0.0) for _ in range(3)]
+    first, *_ = [call_of(made, 0.0) for _ in range(3)]
 
     made.settle_failure(first, DENIED, 0.0)
 
     assert [(one.item.index, one.refused) for one in made.failed] == [(number, False) for number in range(10)]
-    assert made.next_batch(0.0)
-    assert not made.next_batch(0.0)
+    assert call_of(made, 0.0)
+    assert not call_of(made, 0.0)
