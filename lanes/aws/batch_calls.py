@@ -34,7 +34,7 @@ from lanes.producer.outgoing import ACCEPTED, UNANSWERED, CallEnded, Refused
 from lanes.producer.sending import ThreadedCalls
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from mypy_boto3_sqs import SQSClient
 
@@ -90,6 +90,7 @@ class LeanCalls:
         endpoint: writes the requests, and opens connections.
         client: client of boto3; its service model reads error answers.
         bell: rung for accepted messages; None if none is.
+        clock: monotonic seconds.
     """
 
     def __init__(
@@ -98,10 +99,12 @@ class LeanCalls:
         *,
         client: SQSClient,
         bell: SenderBell | None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._endpoint = endpoint
         self._client = client
         self._bell = bell or SenderBell()
+        self._clock = clock
         self._selector = selectors.DefaultSelector()
         self._idle: deque[Connection] = deque()
         self._busy: dict[int, Connection] = {}
@@ -124,7 +127,7 @@ class LeanCalls:
             self._failed.append(CallEnded(number=self._count, error=_not_answered(error)))
             return self._count
         connection.number, connection.entries, connection.queue_url = self._count, len(entries), queue_url
-        connection.used_at = time.monotonic()
+        connection.used_at = self._clock()
         self._busy[self._count] = connection
         return self._count
 
@@ -136,7 +139,7 @@ class LeanCalls:
         # Dictionaries keep the order of insertion, so the first call is the oldest.
         oldest = next(iter(self._busy.values()), None)
         if oldest is not None:
-            remaining = max(0.0, oldest.used_at + READ_TIMEOUT_SECONDS - time.monotonic())
+            remaining = max(0.0, oldest.used_at + READ_TIMEOUT_SECONDS - self._clock())
             timeout = remaining if timeout is None else min(timeout, remaining)
         ready = [key.data for key, _ in self._selector.select(timeout)]
         for connection in [connection for connection in ready if not connection.number]:
@@ -144,7 +147,7 @@ class LeanCalls:
             self._idle.remove(connection)
             self._close(connection)
         ended = [self._read(connection) for connection in ready if connection.number]
-        if not ended and oldest is not None and oldest.used_at + READ_TIMEOUT_SECONDS <= time.monotonic():
+        if not ended and oldest is not None and oldest.used_at + READ_TIMEOUT_SECONDS <= self._clock():
             return [self._drop(oldest, TimeoutError("no answer in time"))]
         return ended
 
@@ -159,7 +162,7 @@ class LeanCalls:
     def _connection(self) -> Connection:
         while self._idle:
             connection = self._idle.pop()
-            fresh = time.monotonic() - connection.used_at < FRESH_SECONDS
+            fresh = self._clock() - connection.used_at < FRESH_SECONDS
             if fresh or not wait_for_read(connection.socket, timeout=0):
                 return connection
             # The server has closed it, or says something without being asked.

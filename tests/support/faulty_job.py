@@ -253,7 +253,7 @@ class VirtualCalls(LeanCalls):
 
     def __init__(self, sqs, clock, fuse):
         client, endpoint = client_and_endpoint()
-        super().__init__(endpoint, client=client, clock=clock)
+        super().__init__(endpoint, client=client, bell=None, clock=clock)
         self._sqs, self._time, self._fuse = sqs, clock, fuse
 
     def start(self, queue_url, entries):
