@@ -15,8 +15,7 @@ import typer
 from botocore.exceptions import ClientError
 
 from lanes.aws.clients import deployment_from_env, parameter_name
-from lanes.cli.busy import busy
-from lanes.cli.printing import say
+from lanes.cli.printing import busy, say
 from lanes.cli.target import UsageError
 from lanes.config.deployment import Deployment
 from lanes.errors import AwsError, ConfigurationError

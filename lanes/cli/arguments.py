@@ -9,7 +9,7 @@ import os
 import re
 import time
 import tomllib
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,7 +26,6 @@ from lanes.outbox.operations import EntryFilter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from datetime import timedelta
 
 HANDLER = re.compile(r"""\.handler\(\s*["']([^"']+)["']""")
 BY_KIND = ("max_rates", "on_exhausted")
@@ -176,6 +175,23 @@ def duration(text: str, option: str) -> timedelta:
             param_hint=option,
         )
     return value
+
+
+# Below this the verb would call AWS without a pause, and be throttled.
+MIN_INTERVAL = timedelta(milliseconds=100)
+
+
+def parse_interval(text: str) -> float:
+    """
+    Parse an interval into seconds.
+
+    Raises:
+        typer.BadParameter: the text is not a duration, or the duration is too short.
+    """
+    interval = duration(text, "--interval")
+    if interval < MIN_INTERVAL:
+        raise typer.BadParameter(f"{text!r} is too short; give at least 100ms", param_hint="--interval")
+    return interval.total_seconds()
 
 
 def read_time(text: str | None, option: str = "--since") -> float | None:

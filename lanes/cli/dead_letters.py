@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 import time
 from collections import Counter
+from contextlib import nullcontext
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,8 +29,17 @@ from lanes.cli.arguments import (
     read_time,
     takes,
 )
-from lanes.cli.busy import busy, run_shown
-from lanes.cli.printing import confirm, console, layout, say, show_one, show_rows, without_code
+from lanes.cli.printing import (
+    busy,
+    confirm,
+    console,
+    layout,
+    progress_bar,
+    say,
+    show_one,
+    show_rows,
+    without_code,
+)
 from lanes.cli.target import ExitCode, Output, target_of
 from lanes.operate.dead_letters import DeadLetterFilter, brief_rows, details_of, list_dead_letters, row_of
 from lanes.operate.redrive import DeadLetterRun, Task
@@ -263,6 +274,7 @@ def _work(context: typer.Context, verb: str, lane: str, wanted: DeadLetterFilter
 
 
 def _run(operations: Operations, verb: str, lane: str, wanted: DeadLetterFilter, how: _How) -> RunProgress:
+    """Redrive or delete with a progress bar, or lines in a log."""
     task = Task(
         lane=lane,
         wanted=wanted,
@@ -271,12 +283,24 @@ def _run(operations: Operations, verb: str, lane: str, wanted: DeadLetterFilter,
         rate=how.rate or None,
         hide=how.hide,
     )
-    queues, audit = operations.dead_letters, operations.audit
-    return run_shown(
-        f"{verb} {lane}",
-        lambda report: DeadLetterRun(task, queues=queues, audit=audit, report=report),
-        limit=how.limit,
-    )
+    with progress_bar() as bar:
+        shown = bar.add_task(f"{verb} {lane}", total=None)
+
+        def report(progress: RunProgress) -> None:
+            bar.update(shown, completed=progress.done, total=how.limit or progress.expected)
+
+        run = DeadLetterRun(task, queues=operations.dead_letters, audit=operations.audit, report=report)
+
+        def so_far() -> str:
+            return f"{verb} {lane}: {run.progress.done} of about {how.limit or run.progress.expected}"
+
+        try:
+            # The bar is for a terminal; a log gets lines.
+            with nullcontext() if sys.stderr.isatty() else busy(so_far):
+                return run.run()
+        except KeyboardInterrupt:
+            say(f"interrupted after {run.progress.done}; repeat the command to continue")
+            raise
 
 
 def _check_run(operations: Operations, name: str | None) -> None:

@@ -26,9 +26,8 @@ from lanes.cli.arguments import (
     require_filter,
     takes,
 )
-from lanes.cli.busy import busy
 from lanes.cli.outbox import show_preview
-from lanes.cli.printing import confirm, say, show_one, show_rows
+from lanes.cli.printing import busy, confirm, say, show_one, show_rows
 from lanes.cli.relay import Database, OutboxTarget, Table
 from lanes.cli.target import Output, UsageError, target_of
 from lanes.message_filter import MessageFilter  # noqa: TC001 - Typer reads the annotations

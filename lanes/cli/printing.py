@@ -1,27 +1,40 @@
-"""Print rows as tables or JSON, format values, and ask for confirmation."""
+"""Print rows as tables or JSON, format values, ask for confirmation, and show how far a verb is."""
 
 from __future__ import annotations
 
 import io
 import json
+import math
 import re
 import sys
+import threading
+import time
 import unicodedata
 from collections.abc import Mapping
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import typer
 from rich.cells import cell_len
 from rich.console import Console, Group
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
 from lanes.cli.target import ExitCode, Output
+from lanes.errors import AwsError
 from lanes.operate.descriptions import format_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from rich.console import RenderableType
 
@@ -38,6 +51,11 @@ FILE_WIDTH = 200
 # A command is there to be pasted, so its line may be too long instead.
 _WORD = re.compile(r"(?:`[^`]*`|\S)+")
 _ITEM = re.compile(r"\s*(?:- )?")
+# People take a command that is silent for longer for one that hangs.
+EVERY_SECONDS = 2.0
+THREAD = "busy"
+
+Seen = TypeVar("Seen")
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -236,3 +254,69 @@ def _wrapped(line: str, width: int) -> str:
         else:
             lines.append(word)
     return begin + f"\n{' ' * len(begin)}".join(lines)
+
+
+@contextmanager
+def busy(describe: Callable[[], str]) -> Iterator[None]:
+    """Show a spinner on a terminal while the block runs, and a line elsewhere; renew the text every two seconds."""
+    terminal = console(stderr=True).status(describe()) if sys.stderr.isatty() else None
+    show = terminal.update if terminal else say
+    ended = threading.Event()
+
+    def tell() -> None:
+        while not ended.wait(EVERY_SECONDS):
+            show(describe())
+
+    thread = threading.Thread(target=tell, name=THREAD, daemon=True)
+    with terminal or nullcontext():
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+
+def progress_bar(last: ProgressColumn | None = None) -> Progress:
+    """Return a bar with a count and a last column, by default the remaining time; it shows on a terminal alone."""
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        last or TimeRemainingColumn(),
+        console=console(stderr=True),
+        disable=not sys.stderr.isatty(),
+        transient=True,
+    )
+
+
+def readings(
+    read: Callable[[], Seen], *, every: float, times: int = 0, within: float = math.inf
+) -> Iterator[Seen]:
+    """
+    Read again and again; a retryable error after the first reading is reported and skipped.
+
+    Args:
+        read: reads once.
+        every: seconds between readings.
+        times: number of readings, also failed ones; 0 for no limit.
+        within: seconds after which the last reading begins.
+
+    Raises:
+        AwsError: the first reading failed, or a later one failed with an error that is not retryable.
+    """
+    waiting = threading.Event()
+    ends_at, count = time.monotonic() + within, 0
+    while True:
+        try:
+            yield read()
+        except AwsError as error:
+            # At the first reading it is a wrong stack or missing rights rather than an outage.
+            if not error.retryable or count == 0:
+                raise
+            say(f"note: {error}; trying again")
+        count += 1
+        left = ends_at - time.monotonic()
+        if left <= 0 or (times and count >= times):
+            return
+        waiting.wait(min(every, left))

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.progress import TextColumn
 
-from lanes.cli.arguments import DryRun, Latest, duration, operations_of, read_time
-from lanes.cli.busy import parse_interval, progress_bar, readings
-from lanes.cli.printing import say, show_one, show_rows
+from lanes.cli.arguments import DryRun, Latest, duration, operations_of, parse_interval, read_time
+from lanes.cli.printing import progress_bar, readings, say, show_one, show_rows
 from lanes.cli.target import ExitCode, Output, Target, target_of
 from lanes.operate.audit import audited
 from lanes.operate.descriptions import format_seconds, moment

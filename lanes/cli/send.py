@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lanes.cli.arguments import DryRun, kinds_here, operations_of
-from lanes.cli.busy import progress_bar
-from lanes.cli.printing import say, show_json, show_rows
+from lanes.cli.printing import progress_bar, say, show_json, show_rows
 from lanes.cli.target import Output, target_of, usage
 from lanes.errors import InvalidMessageError
 from lanes.operate.audit import audited

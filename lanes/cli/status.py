@@ -11,13 +11,13 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from lanes.cli.arguments import operations_of
-from lanes.cli.busy import parse_interval, readings
+from lanes.cli.arguments import operations_of, parse_interval
 from lanes.cli.printing import (
     console,
     escape_controls,
     format_value,
     layout,
+    readings,
     say,
     show_json,
     show_rows,

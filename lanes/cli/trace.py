@@ -12,9 +12,17 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from lanes.cli.arguments import Kind, Latest, StartingAt, lane_named, lanes_here, operations_of, read_time
-from lanes.cli.busy import parse_interval, readings
-from lanes.cli.printing import console, escape_controls, say, show_json, show_rows
+from lanes.cli.arguments import (
+    Kind,
+    Latest,
+    StartingAt,
+    lane_named,
+    lanes_here,
+    operations_of,
+    parse_interval,
+    read_time,
+)
+from lanes.cli.printing import console, escape_controls, readings, say, show_json, show_rows
 from lanes.cli.target import ExitCode, Output, UsageError, target_of
 from lanes.config import LanesConfig
 from lanes.config.table import nearest

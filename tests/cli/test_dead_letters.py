@@ -8,9 +8,8 @@ import threading
 import pytest
 from rich.console import Console
 
-from lanes.cli import busy as module
-from lanes.cli.busy import busy
-from lanes.cli.printing import layout
+from lanes.cli import printing
+from lanes.cli.printing import busy, layout
 from lanes.operate.dead_letters import DeadLetteredMessage, brief_rows
 
 NOW = 1_800_000_000.0
@@ -47,7 +46,7 @@ def test_dead_letters_fit_a_hundred_columns():
 @pytest.mark.parametrize("times", [1, 3])
 def test_a_verb_that_takes_long_says_how_far_it_is(monkeypatch, capsys, times):
     """Also where no terminal shows a spinner; and it ends with its work."""
-    monkeypatch.setattr(module, "EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(printing, "EVERY_SECONDS", 0.0)
     told, enough = [], threading.Event()
 
     def describe():
@@ -60,7 +59,7 @@ def test_a_verb_that_takes_long_says_how_far_it_is(monkeypatch, capsys, times):
         enough.wait(60)
 
     assert capsys.readouterr().err.splitlines()[:times] == [f"step {n + 1}" for n in range(times)]
-    assert not [one for one in threading.enumerate() if one.name == module.THREAD]
+    assert not [one for one in threading.enumerate() if one.name == printing.THREAD]
 
 
 def test_a_terminal_shows_how_far_a_verb_is_too(monkeypatch):
@@ -70,7 +69,7 @@ def test_a_terminal_shows_how_far_a_verb_is_too(monkeypatch):
         def isatty(self):
             return True
 
-    monkeypatch.setattr(module, "EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(printing, "EVERY_SECONDS", 0.0)
     monkeypatch.setattr("sys.stderr", Terminal())
     told, enough = [], threading.Event()
 

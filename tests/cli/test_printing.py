@@ -11,8 +11,7 @@ import typer
 from rich.console import Console
 
 from lanes.cli import printing
-from lanes.cli.busy import readings
-from lanes.cli.printing import confirm, format_value, layout, say
+from lanes.cli.printing import confirm, format_value, layout, readings, say
 from lanes.errors import AwsError
 from lanes.installing import install_hint
 from tests.docs.pages import ROOT

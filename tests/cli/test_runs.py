@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from lanes import Consumer, DeadLetter, Message
-from lanes.cli import busy, move
+from lanes.cli import move, printing
 from lanes.cli import runs as verbs
 from lanes.errors import AwsError
 from lanes.operate.runs import RATE_SECONDS, RunRate
@@ -90,7 +90,7 @@ def test_watch_says_how_far_it_is_until_the_end(typed, desk, monkeypatch):
         def wait(self, _seconds):
             desk.lanes.run_for(1)
 
-    monkeypatch.setattr(busy.threading, "Event", Waiting)
+    monkeypatch.setattr(printing.threading, "Event", Waiting)
     done = typed("--output", "json", "runs", "watch", "nov")
 
     lines = [line for line in done.stderr.splitlines() if line.startswith("nov is ")]
@@ -127,8 +127,8 @@ def test_watch_ends_with_4_also_if_aws_fails_until_then(typed, desk, monkeypatch
             clock.advance(seconds)
 
     monkeypatch.setattr(desk.operations.runs, "head", head)
-    monkeypatch.setattr(busy.threading, "Event", Waiting)
-    monkeypatch.setattr(busy.time, "monotonic", clock)
+    monkeypatch.setattr(printing.threading, "Event", Waiting)
+    monkeypatch.setattr(printing.time, "monotonic", clock)
 
     done = typed("--output", "json", "runs", "watch", "nov", "--timeout", "5s", "--interval", "2s")
 
