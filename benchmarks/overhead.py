@@ -68,6 +68,7 @@ COLD_STARTS = {
 COUNTED = re.compile(r"I\s+refs:\s+([\d,]+)")
 
 
+QUEUES = "https://sqs.eu-central-1.amazonaws.com/123456789012"
 EMPTY = LaneDepth(backlog=0, in_flight=0)
 
 
@@ -216,12 +217,12 @@ def deployment(engine: str = "mappings") -> Deployment:
     config = LanesConfig.from_dict({"consumer": {"engine": engine}})
     queues = {
         lane.name: LaneQueues(
-            url=f"https://sqs/123456789012/{lane.name}.fifo",
-            dead_letter_url=f"https://sqs/123456789012/{lane.name}-dead.fifo",
+            url=f"{QUEUES}/{lane.name}.fifo",
+            dead_letter_url=f"{QUEUES}/{lane.name}-dead.fifo",
         )
         for lane in config.lanes
     }
-    bell = "https://sqs/123456789012/bell.fifo" if engine == "pull" else None
+    bell = f"{QUEUES}/bell.fifo" if engine == "pull" else None
     return Deployment(config=config, queues=queues, table="ledger", bell=bell)
 
 

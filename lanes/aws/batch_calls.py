@@ -23,7 +23,7 @@ from botocore.parsers import create_parser
 from urllib3.util.wait import wait_for_read
 
 from lanes.aws.bell import SenderBell, sender_bell
-from lanes.aws.clients import READ_TIMEOUT_SECONDS, Clients
+from lanes.aws.clients import READ_TIMEOUT_SECONDS, Clients, place_of
 from lanes.aws.errors import aws_errors
 from lanes.aws.sending import SqsSender
 from lanes.aws.wire import OK, Answer, Boto3NeededError, Connection, Endpoint
@@ -76,7 +76,7 @@ def open_calls(
     bell = SenderBell() if deployment is None else sender_bell(deployment, client)
     try:
         with aws_errors(OPERATION):
-            return LeanCalls(Endpoint.of(clients, client), client=client, bell=bell)
+            return LeanCalls(Endpoint.of(clients, place_of(client)), client=client, bell=bell)
     except Boto3NeededError as reason:
         _logger.warning("sending through boto3's client, which takes more time a message: %s", reason)
         return ThreadedCalls(SqsSender(client, bell), concurrency=concurrency)

@@ -6,7 +6,8 @@ import copy
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from urllib.parse import urlsplit
 
 from botocore.config import Config
 from botocore.credentials import RefreshableCredentials
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     import boto3
+    from botocore.awsrequest import AWSPreparedRequest
     from botocore.credentials import ReadOnlyCredentials
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_sqs import SQSClient
@@ -44,6 +46,10 @@ RELAY_READ_TIMEOUT_SECONDS = 3
 LONGEST_POLL_SECONDS = 20
 # botocore keeps ten connections; more threads than that would open and close one for each call.
 CONNECTIONS = 32
+# AWS: outside its isolated regions (AWS general reference, "Regional endpoints"; IAM user guide, "Amazon Resource
+# Names").
+DOMAINS = ("amazonaws.com", "amazonaws.com.cn")
+PARTITIONS = {"cn": "aws-cn", "us-gov": "aws-us-gov"}
 NO_REGION = (
     "no AWS region is known: neither region= (or --region), nor AWS_REGION or AWS_DEFAULT_REGION, nor the profile of "
     "the AWS configuration names one; give --region or set AWS_REGION; to reach AWS on this machine, run the command "
@@ -132,6 +138,19 @@ def relay_config() -> Config:
     )
 
 
+class Place(NamedTuple):
+    """Where a service is: its address, and the region and partition of AWS."""
+
+    address: str
+    region: str
+    partition: str = "aws"
+
+
+def place_of(client: Any) -> Place:
+    """Return where a client of boto3 calls its service."""
+    return Place(client.meta.endpoint_url, client.meta.region_name, client.meta.partition)
+
+
 class Clients:
     """
     Creates clients for one region or endpoint.
@@ -171,6 +190,11 @@ class Clients:
     def config(self) -> Any:
         """Timeouts and retries, as an object of botocore."""
         return self._config
+
+    @property
+    def agent(self) -> str:
+        """What requests name as their sender."""
+        return str(self._session.user_agent())
 
     def with_config(self, config: Config) -> Clients:
         """Return clients of the same session with other timeouts and retries."""
@@ -269,25 +293,46 @@ class Clients:
             )
             raise ConfigurationError([problem], source="AWS")
 
-    def address(self, service: str, *, like: SQSClient) -> str | None:
+    def place(self, service: str, *, near: str = "") -> Place:
         """
-        Return the address of a service whose client need not be created; None if only that client knows it.
+        Return where a service is; where AWS's usual addresses are used, no client is created to know it.
 
         Args:
-            service: its name.
-            like: client of SQS, created here: in AWS the names of both differ in their first part alone.
+            service: `sqs` or `dynamodb`.
+            near: URL of a queue in the region.
+
+        Raises:
+            AwsError: as for a client.
+            ConfigurationError: as for a client.
         """
-        if self._endpoint_url is not None:
-            return self._endpoint_url
-        profile = self._session.get_scoped_config()
-        if "services" in profile or f"AWS_ENDPOINT_URL_{service.upper()}" in os.environ:
-            return None
-        known = like.meta.endpoint_url
-        standard = f"https://sqs.{like.meta.region_name}."
-        if known.startswith(standard):
-            return known.replace("sqs", service, 1)
-        named = os.environ.get("AWS_ENDPOINT_URL") or profile.get("endpoint_url")
-        return known if known == named else None
+        host, region = urlsplit(near).netloc, str(self._region)
+        if host in {f"sqs.{region}.{domain}" for domain in DOMAINS} and not self._has_own_addresses():
+            with aws_errors("Client"):
+                self._check_credentials()
+            self._check_ca_bundle()
+            partition = PARTITIONS.get(region.rsplit("-", 2)[0], "aws")
+            return Place(f"https://{host.replace('sqs', service, 1)}", region, partition)
+        return place_of(self.operations(service))
+
+    def _has_own_addresses(self) -> bool:
+        return (
+            self._endpoint_url is not None
+            or self.has_variants
+            or any(name.startswith("AWS_ENDPOINT_URL") for name in os.environ)
+            or not {"services", "endpoint_url"}.isdisjoint(self._session.get_scoped_config())
+        )
+
+    @property
+    def has_variants(self) -> bool:
+        """Whether FIPS or dual-stack addresses are asked for."""
+        read: Any = self._session.get_config_variable
+        variants = ("use_fips_endpoint", "use_dualstack_endpoint")
+        return any(getattr(self._config, name, None) or read(name) for name in variants)
+
+    def answers(self, service: str, request: AWSPreparedRequest) -> bool:
+        """Whether something answers a request in place of the network, such as moto."""
+        events: Any = self._session.get_component("event_emitter")
+        return any(answer is not None for _, answer in events.emit(f"before-send.{service}", request=request))
 
     def credentials(self) -> Callable[[], ReadOnlyCredentials]:
         """

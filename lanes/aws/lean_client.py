@@ -2,8 +2,8 @@
 The calls that a function repeats all day, without botocore's cost per call (docs/decisions.md#lean-calls).
 
 boto3's client repeats every call that is not a plain success or a condition that does not hold: it reads errors,
-retries and raises as ever. Each of these calls may be repeated: a receive has an attempt id, a transaction a token,
-and the others have no further effect.
+retries and raises as ever. Each of these calls may be repeated: a receive has an attempt id, a sent message its
+deduplication id, a transaction a token, and the others have no further effect.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ from urllib3.util.wait import wait_for_read
 from lanes.aws.wire import OK, Boto3NeededError, Connection, Endpoint
 
 if TYPE_CHECKING:
-    from botocore.awsrequest import AWSPreparedRequest
-    from mypy_boto3_sqs import SQSClient
+    from collections.abc import Callable
 
-    from lanes.aws.clients import Clients
+    from botocore.awsrequest import AWSPreparedRequest
+
+    from lanes.aws.clients import Clients, Place
 
 _logger = logging.getLogger(__name__)
 
@@ -38,7 +39,12 @@ OPERATIONS = {
     "sqs": {
         "receive_message": "ReceiveMessage",
         "delete_message_batch": "DeleteMessageBatch",
+        "delete_message": "DeleteMessage",
         "change_message_visibility_batch": "ChangeMessageVisibilityBatch",
+        "change_message_visibility": "ChangeMessageVisibility",
+        "get_queue_attributes": "GetQueueAttributes",
+        "send_message_batch": "SendMessageBatch",
+        "send_message": "SendMessage",
     },
     "dynamodb": {
         "get_item": "GetItem",
@@ -53,9 +59,21 @@ OPERATIONS = {
 """The calls that are made here, by service and method of boto3's client."""
 
 NAMES = {"sqs": "SQS", "dynamodb": "DynamoDB"}
+HARMLESS = {"sqs": "AmazonSQS.ListQueues", "dynamodb": "DynamoDB_20120810.ListTables"}
 TRANSACTION = "TransactWriteItems"
 # AWS: neither is worth another try (DynamoDB developer guide, "Error handling").
 REFUSALS = frozenset({"ConditionalCheckFailedException", "TransactionCanceledException"})
+
+
+class _Meta:
+    """What boto3's client says of itself; that client is made only for what is not known here."""
+
+    def __init__(self, place: Place, client: Callable[[], Any]) -> None:
+        self.region_name, self.partition = place.region, place.partition
+        self._client = client
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client().meta, name)
 
 
 class LeanClient:
@@ -67,14 +85,18 @@ class LeanClient:
     Args:
         clients: creates boto3's client, with a number of tries in its settings.
         service: `sqs` or `dynamodb`.
-        sqs: client of SQS of the same session; by default a new one.
+        near: URL of a queue, by which the usual address of the service is known without boto3's client.
+
+    Raises:
+        AwsError: as for boto3's client.
+        ConfigurationError: as for boto3's client.
     """
 
-    def __init__(self, clients: Clients, service: str = "sqs", *, sqs: SQSClient | None = None) -> None:
+    def __init__(self, clients: Clients, service: str = "sqs", *, near: str = "") -> None:
         self._clients = clients
         self._service = service
         self._operations = OPERATIONS[service]
-        self._sqs = clients.sqs() if sqs is None else sqs
+        self._place = clients.place(service, near=near)
         self._lock = threading.Lock()
         self._idle: deque[Connection] = deque()
         weakref.finalize(self, _close, self._idle)
@@ -82,6 +104,11 @@ class LeanClient:
     def __getattr__(self, name: str) -> Any:
         operation = self._operations.get(name)
         return getattr(self._client, name) if operation is None else partial(self._make, operation, name)
+
+    @property
+    def meta(self) -> Any:
+        """What boto3's client says of itself."""
+        return _Meta(self._place, lambda: self._client)
 
     @cached_property
     def _client(self) -> Any:
@@ -96,7 +123,7 @@ class LeanClient:
     @cached_property
     def _endpoint(self) -> Endpoint | None:
         try:
-            return Endpoint.of(self._clients, self._sqs, self._service)
+            return Endpoint.of(self._clients, self._place, self._service)
         # A file without certificates is an OSError here; boto3's client reports it in its own words.
         except (Boto3NeededError, BotoCoreError, ClientError, OSError) as reason:
             _logger.info(
@@ -109,7 +136,8 @@ class LeanClient:
     def _make(self, operation: str, method: str, **parameters: Any) -> dict[str, Any]:
         with self._lock:
             endpoint = self._endpoint
-        if endpoint is None or self._is_mocked():
+        # moto is to answer for AWS here, too.
+        if endpoint is None or self._clients.answers(self._service, _harmless(self._service, endpoint.url)):
             with self._lock:
                 client = self._client
         else:
@@ -159,12 +187,6 @@ class LeanClient:
         """Read an answer as botocore's parser does, without members that have no value."""
         return {name: value for name, value in json.loads(body).items() if value is not None}
 
-    def _is_mocked(self) -> bool:
-        """Whether something answers in place of the network, such as moto, which a lean call would bypass."""
-        meta = self._sqs.meta
-        answers = meta.events.emit("before-send.sqs.ListQueues", request=_harmless(meta.endpoint_url))
-        return any(answer is not None for _, answer in answers)
-
     def _connection(self, endpoint: Endpoint) -> Connection:
         while True:
             try:
@@ -178,11 +200,9 @@ class LeanClient:
 
 
 @cache
-def _harmless(url: str) -> AWSPreparedRequest:
-    """Return a request without effect to SQS at an address."""
-    return AWSRequest(
-        "POST", f"{url.rstrip('/')}/", {"x-amz-target": "AmazonSQS.ListQueues"}, b"{}"
-    ).prepare()
+def _harmless(service: str, url: str) -> AWSPreparedRequest:
+    """Return a request without effect to an address."""
+    return AWSRequest("POST", url, {"x-amz-target": HARMLESS[service]}, b"{}").prepare()
 
 
 def _refusal(operation: str, status: int, answer: dict[str, Any]) -> ClientError | None:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_sqs import SQSClient
 
-    from lanes.config.deployment import Deployment
     from lanes.runs import RunTable
 
 CONCURRENCY_VARIABLE = "AWS_LAMBDA_MAX_CONCURRENCY"
@@ -42,16 +41,21 @@ def runtime_from_env(environ: Mapping[str, str] | None = None) -> Runtime:
     environ = os.environ if environ is None else environ
     _refuse_shared_environment(environ)
     deployment = deployment_from_env(environ)
-    clients = Clients(config=consumer_config())
-    sqs, table = clients.sqs(), deployment.table
-    # boto3's client of DynamoDB would be a twelfth of a cold start.
-    database = cast("DynamoDBClient", LeanClient(clients, "dynamodb", sqs=sqs))
+    clients, table = Clients(config=consumer_config()), deployment.table
+    near = next(iter(deployment.queues.values())).url
+    # A client of boto3 would be a sixth of a cold start, and most functions need none.
+    sqs = cast("SQSClient", LeanClient(clients, near=near))
+    database = cast("DynamoDBClient", LeanClient(clients, "dynamodb", near=near))
     # With one slot the invocation that would read the slot table runs alone
     # (docs/decisions.md#a-slot-table).
     has_peers = deployment.config.consumer.reserved_concurrency > 1
     return Runtime(
         deployment=deployment,
-        queues=_queues(deployment, clients, sqs),
+        queues=LaneQueueCalls(
+            deployment=deployment,
+            client=sqs,
+            receiver=_receiver(clients, near) if deployment.config.receives else None,
+        ),
         ledger=DynamoDBLedger(table=table, client=database),
         presence=DynamoDBSlots(table=table, client=database) if has_peers else None,
         telemetry=PowertoolsTelemetry(environ=environ),
@@ -81,15 +85,9 @@ def _refuse_shared_environment(environ: Mapping[str, str]) -> None:
         raise ConfigurationError([problem], source="Lambda")
 
 
-def _queues(deployment: Deployment, clients: Clients, sqs: SQSClient) -> LaneQueueCalls:
-    """Return the lanes' queues; slots that receive and delete do so all day long."""
-    if not deployment.config.receives:
-        return LaneQueueCalls(deployment=deployment, client=sqs)
+def _receiver(clients: Clients, near: str) -> SQSClient:
+    """Return the client for receives, whose answers take as long as a poll."""
     from lanes.consumer.engines.looks import POLL
 
-    receivers = clients.with_config(receiver_config(longest_wait=timedelta(seconds=POLL)))
-    return LaneQueueCalls(
-        deployment=deployment,
-        client=cast("SQSClient", LeanClient(clients, sqs=sqs)),
-        receiver=cast("SQSClient", LeanClient(receivers, sqs=sqs)),
-    )
+    polling = clients.with_config(receiver_config(longest_wait=timedelta(seconds=POLL)))
+    return cast("SQSClient", LeanClient(polling, near=near))

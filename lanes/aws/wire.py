@@ -23,9 +23,8 @@ if TYPE_CHECKING:
 
     from _typeshed import WriteableBuffer
     from botocore.credentials import ReadOnlyCredentials
-    from mypy_boto3_sqs import SQSClient
 
-    from lanes.aws.clients import Clients
+    from lanes.aws.clients import Clients, Place
 
 OK = 200
 READ_BYTES = 256 * 1024
@@ -50,15 +49,15 @@ class Boto3NeededError(Exception):
 
 class Endpoint:
     """
-    A service as one client of boto3 reaches it: address, region and timeouts; `url` is the address of each request.
+    A service as boto3's clients reach it: address, region and timeouts; `url` is the address of each request.
 
     Args:
-        client: of boto3.
+        place: of the service.
         credentials: returns the current credentials, refreshed by botocore.
-        ca_bundle: file of trusted certificates; by default those of botocore.
+        config: configuration of botocore with the timeouts.
         service: `sqs` or `dynamodb`.
-        address: of the service; by default the client's.
-        timeouts: configuration of botocore that has them; by default the client's.
+        ca_bundle: file of trusted certificates; by default those of botocore.
+        agent: what the requests name as their sender.
 
     Raises:
         Boto3NeededError: requests go through a proxy or show a client certificate.
@@ -67,18 +66,17 @@ class Endpoint:
 
     def __init__(
         self,
-        client: SQSClient,
+        place: Place,
         credentials: Callable[[], ReadOnlyCredentials],
+        config: Any,
         *,
-        ca_bundle: str | None = None,
         service: str = "sqs",
-        address: str | None = None,
-        timeouts: Any = None,
+        ca_bundle: str | None = None,
+        agent: str = "lanes",
     ) -> None:
-        address = address or client.meta.endpoint_url
+        address, self._region = place.address, place.region
         self._service, self._target = service, TARGETS[service]
         self._query_mode = QUERY_MODE.get(service, "")
-        config: Any = client.meta.config
         if config.proxies or get_environ_proxies(address):
             raise Boto3NeededError("requests go through a proxy")
         if config.client_cert:
@@ -89,32 +87,30 @@ class Endpoint:
         self._host, self._path = url.netloc, url.path or "/"
         self.url = f"{url.scheme}://{url.netloc}{self._path}"
         self._tls = _tls_context(ca_bundle) if url.scheme == "https" else None
-        self._agent: str = config.user_agent
-        timeouts = timeouts or config
-        self._timeouts = timeouts.connect_timeout, timeouts.read_timeout
-        self._region = client.meta.region_name
+        self._agent = agent
+        self._timeouts = config.connect_timeout, config.read_timeout
         self._credentials = credentials
         self._key: tuple[str, str, bytes] = ("", "", b"")
 
     @classmethod
-    def of(cls, clients: Clients, client: SQSClient, service: str = "sqs") -> Endpoint:
+    def of(cls, clients: Clients, place: Place, service: str = "sqs") -> Endpoint:
         """
-        Return the endpoint of a service, as a client of SQS reaches its own that these clients created.
+        Return the endpoint of a service, as these clients reach it.
 
         Raises:
-            Boto3NeededError: as for a new one, or the service has an address of its own.
+            Boto3NeededError: as for a new one, or only botocore's rules know the address.
             OSError: the certificates can't be read.
         """
-        address = client.meta.endpoint_url if service == "sqs" else clients.address(service, like=client)
-        if address is None:
-            raise Boto3NeededError(f"an address of {service} is configured")
+        # `meta.endpoint_url` of boto3's client has another one in GovCloud.
+        if service == "dynamodb" and clients.has_variants:
+            raise Boto3NeededError("a FIPS or dual-stack address is configured")
         return cls(
-            client,
+            place,
             clients.credentials(),
-            ca_bundle=clients.ca_bundle(),
+            clients.config,
             service=service,
-            address=address,
-            timeouts=clients.config,
+            ca_bundle=clients.ca_bundle(),
+            agent=clients.agent,
         )
 
     def connect(self) -> Connection:

@@ -5,20 +5,24 @@ import socket
 import ssl
 import threading
 from types import SimpleNamespace
+from urllib.parse import urlsplit
 
 import boto3
 import pytest
 from botocore.exceptions import ClientError, ConnectionClosedError
+from botocore.session import Session
 from moto import mock_aws
 
 from lanes.aws.clients import Clients, consumer_config
 from lanes.aws.lean_client import LeanClient
 from lanes.aws.queues import LaneQueueCalls
+from lanes.aws.runtime import runtime_from_env
 from lanes.aws.wire import Connection, Endpoint
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
+from lanes.consumer.ledger import Entry
 from lanes.consumer.settlement import VisibilityChange
-from lanes.errors import AwsError
+from lanes.errors import AwsError, ConfigurationError
 from local.deployed import make_client
 from local.server import AwsServer
 from tests.support.http_server import Server
@@ -317,6 +321,94 @@ def test_moto_is_asked_in_place_of_the_network(monkeypatch):
             for _ in range(3):
                 assert "Messages" not in client.receive_message(QueueUrl=url)
     assert client._endpoint is not None
+
+
+@pytest.mark.parametrize(
+    ("region", "domain", "partition"),
+    [
+        ("eu-central-1", "com", "aws"),
+        ("us-gov-west-1", "com", "aws-us-gov"),
+        ("cn-north-1", "com.cn", "aws-cn"),
+    ],
+)
+def test_a_function_serves_without_a_client_of_boto3(monkeypatch, region, domain, partition):
+    """Whose making is a sixth of its cold start: it reads counts, rings, receives, and writes its table."""
+    messages = [
+        {
+            "MessageId": "m",
+            "ReceiptHandle": "r",
+            "Body": "{}",
+            "MD5OfBody": "",
+            "Attributes": {"SentTimestamp": "1"},
+        }
+    ]
+    counts = {"ApproximateNumberOfMessages": "2", "ApproximateNumberOfMessagesNotVisible": "3"}
+    server = Server(
+        *(
+            ("200 OK", JSON, json.dumps(one))
+            for one in ({"Attributes": counts}, {"Messages": messages}, {}, {})
+        )
+    )
+    reached = []
+
+    def connect(endpoint):
+        reached.append(endpoint.url)
+        return Connection(socket.create_connection(("127.0.0.1", urlsplit(server.url).port)))
+
+    def refuse(*_args, **_how):
+        raise AssertionError("a client of boto3 was made")
+
+    monkeypatch.setattr(Endpoint, "connect", connect)
+    monkeypatch.setattr(Session, "create_client", refuse)
+    # All that Lambda sets.
+    monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
+    monkeypatch.setenv("AWS_REGION", region)
+    host = f"sqs.{region}.amazonaws.{domain}"
+    deployment = Deployment(
+        config=LanesConfig.from_dict({"lanes": [{"name": "MAIN"}], "consumer": {"engine": "pull"}}),
+        queues={
+            "MAIN": LaneQueues(
+                url=f"https://{host}/1/MAIN.fifo", dead_letter_url=f"https://{host}/1/dead.fifo"
+            )
+        },
+        table="t",
+        bell=f"https://{host}/1/bell.fifo",
+    )
+
+    runtime = runtime_from_env({"LANES_DEPLOYMENT": deployment.to_json()})
+
+    assert runtime.queues.depth("MAIN").backlog == 2
+    (record,) = pull(runtime.queues)
+    assert record.entry["eventSourceARN"] == f"arn:{partition}:sqs:{region}:1:MAIN.fifo"
+    runtime.bell.ring([1])
+    runtime.ledger.amend([Entry(lane="MAIN", message_id="m")])
+    server.close()
+    assert all(map(is_lean, server.requests))
+    assert set(reached) == {f"https://{host}/", f"https://{host.replace('sqs', 'dynamodb')}/"}
+
+
+@pytest.mark.parametrize(
+    ("variables", "reason"),
+    [
+        ({"AWS_REGION": ""}, "no AWS region is known"),
+        (
+            {"AWS_WEB_IDENTITY_TOKEN_FILE": "/missing", "AWS_ROLE_ARN": "arn:aws:iam::1:role/r"},
+            "AWS credentials can't",
+        ),
+        ({"AWS_CA_BUNDLE": "/missing.pem"}, "the file of trusted certificates"),
+    ],
+)
+def test_what_boto3_would_refuse_is_refused_at_the_start(monkeypatch, variables, reason):
+    """Not at the first call, when a handler may have run."""
+    monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
+    monkeypatch.setenv("AWS_REGION", "eu-central-1")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+
+    with pytest.raises(ConfigurationError, match=reason):
+        LeanClient(Clients(), near="https://sqs.eu-central-1.amazonaws.com/1/MAIN.fifo")
 
 
 def test_a_proxy_is_left_to_boto3(serve, monkeypatch, caplog):

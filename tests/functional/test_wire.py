@@ -14,7 +14,7 @@ from botocore.session import Session
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanes.aws.clients import Clients, consumer_config
+from lanes.aws.clients import Clients, Place, consumer_config
 from lanes.aws.lean_client import LeanClient
 from lanes.aws.wire import Boto3NeededError, Endpoint
 from tests.support.http_server import Server
@@ -45,6 +45,12 @@ def named(*names):
 
 SECONDS = st.integers(0, 43_200)
 MARK = st.fixed_dictionaries({"DataType": st.just("String"), "StringValue": TEXT})
+MESSAGE = {
+    "MessageBody": TEXT,
+    "MessageGroupId": ID,
+    "MessageDeduplicationId": ID,
+    "MessageAttributes": st.dictionaries(ID, MARK, max_size=2),
+}
 CALLS = {
     "ReceiveMessage": st.fixed_dictionaries(
         {"QueueUrl": TEXT, "MaxNumberOfMessages": st.integers(1, 10), "WaitTimeSeconds": st.integers(0, 20)},
@@ -56,18 +62,21 @@ CALLS = {
         },
     ),
     "DeleteMessageBatch": st.fixed_dictionaries({"QueueUrl": TEXT, "Entries": entries(ReceiptHandle=TEXT)}),
+    "DeleteMessage": st.fixed_dictionaries({"QueueUrl": TEXT, "ReceiptHandle": TEXT}),
+    "ChangeMessageVisibility": st.fixed_dictionaries(
+        {"QueueUrl": TEXT, "ReceiptHandle": TEXT, "VisibilityTimeout": SECONDS}
+    ),
+    "GetQueueAttributes": st.fixed_dictionaries(
+        {"QueueUrl": TEXT, "AttributeNames": named("ApproximateNumberOfMessages", "All")}
+    ),
+    "SendMessage": st.fixed_dictionaries({"QueueUrl": TEXT, **MESSAGE}),
     "ChangeMessageVisibilityBatch": st.fixed_dictionaries(
         {"QueueUrl": TEXT, "Entries": entries(ReceiptHandle=TEXT, VisibilityTimeout=SECONDS)}
     ),
     "SendMessageBatch": st.fixed_dictionaries(
         {
             "QueueUrl": TEXT,
-            "Entries": entries(
-                MessageBody=TEXT,
-                MessageGroupId=ID,
-                MessageDeduplicationId=ID,
-                MessageAttributes=st.dictionaries(ID, MARK, max_size=2),
-            ),
+            "Entries": entries(**MESSAGE),
         }
     ),
 }
@@ -157,7 +166,7 @@ def test_a_request_is_that_of_botocores_serializer_and_signature(call, secret, t
     name, address = service.service_name, SERVICES[operation].meta.endpoint_url
 
     line, headers, body = parsed(
-        Endpoint(SQS, lambda: credentials, service=name, address=address).request(
+        Endpoint(Place(address, "eu-central-1"), lambda: credentials, Config(), service=name).request(
             operation, json.dumps(parameters).encode(), now=moment
         )
     )
@@ -267,18 +276,19 @@ def text(value):
     ],
 )
 @pytest.mark.parametrize("service", ["sqs", "dynamodb"])
-def test_a_request_goes_where_botocore_sends_it(monkeypatch, service, region, settings, variables):
+@pytest.mark.parametrize("near", ["{}", "https://sqs.us-east-1.amazonaws.com/1/MAIN.fifo", ""])
+def test_a_request_goes_where_botocore_sends_it(monkeypatch, service, region, settings, variables, *, near):
     """Partitions, FIPS and dual-stack endpoints, addresses of your own: host, path, scheme, region and headers."""
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     clients = Clients(region=region, config=Config(**settings))
     theirs = sent_by_botocore(clients.operations(service), service)
-
+    near = near.format(f"{clients.sqs().meta.endpoint_url}/1/MAIN.fifo")
     try:
-        endpoint = Endpoint.of(clients, clients.sqs(), service)
+        endpoint = Endpoint.of(clients, clients.place(service, near=near), service)
     except Boto3NeededError:
         assert service == "dynamodb"
-        assert settings or variables or region.startswith("fips")
+        assert settings or "AWS_USE_DUALSTACK_ENDPOINT" in variables
         return
     line, headers, _ = parsed(
         endpoint.request(CALL[service][1], text(theirs.body).encode(), now=datetime.now(UTC))
@@ -319,15 +329,16 @@ def test_boto3_does_the_rest(settings, reason):
     clients = Clients(region="eu-central-1", config=Config(**settings))
 
     with pytest.raises(Boto3NeededError, match=reason):
-        Endpoint.of(clients, clients.sqs())
+        Endpoint.of(clients, clients.place("sqs", near=QUEUE.replace("eu-central-1", "us-east-1")))
 
 
 def test_renewed_credentials_sign_the_next_request():
     """A role's keys expire while a slot runs."""
     keys = iter([("one", "1", None), ("two", "2", "token")])
     endpoint = Endpoint(
-        SQS,
+        Place("https://sqs.eu-central-1.amazonaws.com", "eu-central-1"),
         lambda: SimpleNamespace(**dict(zip(("access_key", "secret_key", "token"), next(keys), strict=True))),
+        Config(),
     )
 
     first, second = (

@@ -19,7 +19,7 @@ from types import SimpleNamespace
 import boto3
 
 from lanes.aws.batch_calls import LeanCalls
-from lanes.aws.clients import READ_TIMEOUT_SECONDS
+from lanes.aws.clients import READ_TIMEOUT_SECONDS, place_of
 from lanes.aws.wire import Connection, Endpoint
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
@@ -245,7 +245,7 @@ def client_and_endpoint():
     client = boto3.client(
         "sqs", region_name="eu-central-1", aws_access_key_id="test", aws_secret_access_key="test"
     )
-    return client, Endpoint(client, lambda: CREDENTIALS)
+    return client, Endpoint(place_of(client), lambda: CREDENTIALS, client.meta.config)
 
 
 class VirtualCalls(LeanCalls):
