@@ -117,9 +117,10 @@ class SharedFile(Shared):
             self._lock(file, self._exclusive)
             state = json.loads(file.read() or "{}")
             yield state
+            # In this order a task that is killed here leaves an empty file, and never the end of another state.
             file.seek(0)
-            file.write(json.dumps(state))
             file.truncate()
+            file.write(json.dumps(state))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

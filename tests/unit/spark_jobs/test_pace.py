@@ -107,6 +107,28 @@ def test_spark_says_how_many_tasks_run_at_once(settings, tasks):
     assert tasks_at_once(settings.get) == tasks
 
 
+@pytest.mark.parametrize("step", ["write", "truncate"])
+def test_a_task_that_is_killed_while_it_writes_stops_no_other(step, tmp_path):
+    """The others of its executor read what it leaves."""
+
+    class Fragile:
+        def touch(self):
+            (tmp_path / "state").touch()
+
+        def open(self, mode):
+            file = (tmp_path / "state").open(mode)
+            setattr(file, step, {}.__getitem__ if step == "write" else [].pop)
+            return file
+
+    with SharedFile(tmp_path / "state").change() as state:
+        state["free_at"] = 123_456.789
+    with pytest.raises(LookupError), SharedFile(Fragile()).change() as state:
+        state["free_at"] = 1.0
+
+    with SharedFile(tmp_path / "state").change() as state:
+        assert state in ({}, {"free_at": 123_456.789})
+
+
 def test_settings_that_leave_it_open_are_refused():
     """Without a limit of tasks there is no share of the rate, and the error names the settings."""
     settings = {
