@@ -46,6 +46,9 @@ def open_storage(path: str, *, endpoint_url: str | None, region: str | None) -> 
         ValueError: The path has another form.
     """
     url = urlsplit(path)
+    if url.scheme in (*S3_SCHEMES, "file") and (url.query or url.fragment):
+        # They are no part of the folder, so runs of one name in two such places would be taken for one.
+        raise ValueError("an address without ? and # is needed")
     if url.scheme in S3_SCHEMES:
         if not url.netloc:
             raise ValueError("the name of a bucket is needed, as in s3://bucket/folder")

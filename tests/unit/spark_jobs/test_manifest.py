@@ -190,7 +190,13 @@ def test_half_written_files_are_not_seen(storage, tmp_path):
 
 @pytest.mark.parametrize(
     ("path", "reason"),
-    [("", "a local folder"), ("hdfs://a/b", "a local folder"), ("s3:///b", "the name of a bucket")],
+    [
+        ("", "a local folder"),
+        ("hdfs://a/b", "a local folder"),
+        ("s3:///b", "the name of a bucket"),
+        ("s3://b/runs#1", "without"),
+        ("file:///runs?day=1", "without"),
+    ],
 )
 def test_other_places_are_refused(path, reason):
     """The error names the allowed forms."""
