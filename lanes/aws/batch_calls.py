@@ -89,7 +89,7 @@ class LeanCalls:
     Args:
         endpoint: writes the requests, and opens connections.
         client: client of boto3; its service model reads error answers.
-        bell: rung for accepted messages; None if none is.
+        bell: rung for accepted messages.
         clock: monotonic seconds.
     """
 
@@ -98,12 +98,12 @@ class LeanCalls:
         endpoint: Endpoint,
         *,
         client: SQSClient,
-        bell: SenderBell | None,
+        bell: SenderBell,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._endpoint = endpoint
         self._client = client
-        self._bell = bell or SenderBell()
+        self._bell = bell
         self._clock = clock
         self._selector = selectors.DefaultSelector()
         self._idle: deque[Connection] = deque()

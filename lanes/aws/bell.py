@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
 from lanes.bell import BODY, Ring, Ringer
@@ -84,13 +84,6 @@ class BellQueue(Ringer):
             )
 
 
-class Bell(Protocol):
-    """The bell as senders use it."""
-
-    def ring_for(self, lane: str, *, messages: int, at: float | None) -> None:
-        """Ring for messages that a lane has accepted at an epoch time; raises `AwsError`."""
-
-
 class SenderBell:
     """
     Rings after sends, and never fails: the heartbeat serves messages of a lost ring within 20 s.
@@ -102,7 +95,7 @@ class SenderBell:
         lanes: the names of the lanes by the URL of their queue.
     """
 
-    def __init__(self, bell: Bell | None = None, lanes: Mapping[str, str] | None = None) -> None:
+    def __init__(self, bell: Ringer | None = None, lanes: Mapping[str, str] | None = None) -> None:
         self._bell = bell
         self._lanes = lanes or {}
         self._rung: dict[str, tuple[str, int]] = {}

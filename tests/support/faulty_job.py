@@ -19,6 +19,7 @@ from types import SimpleNamespace
 import boto3
 
 from lanes.aws.batch_calls import LeanCalls
+from lanes.aws.bell import SenderBell
 from lanes.aws.clients import READ_TIMEOUT_SECONDS, place_of
 from lanes.aws.wire import Connection, Endpoint
 from lanes.config import LanesConfig
@@ -253,7 +254,7 @@ class VirtualCalls(LeanCalls):
 
     def __init__(self, sqs, clock, fuse):
         client, endpoint = client_and_endpoint()
-        super().__init__(endpoint, client=client, bell=None, clock=clock)
+        super().__init__(endpoint, client=client, bell=SenderBell(), clock=clock)
         self._sqs, self._time, self._fuse = sqs, clock, fuse
 
     def start(self, queue_url, entries):
