@@ -201,11 +201,13 @@ class ConsumerSettings:
     reserved_concurrency: int = setting(
         1, ConfigTable.integer, "the slots: concurrent invocations over all lanes", minimum=1
     )
+    # A second of it is kept for settling, and a tenth for the first receive. Of two seconds that was too little:
+    # records of one second returned for ever, and of one second none was started.
     function_timeout: timedelta = setting(
         timedelta(seconds=30),
         ConfigTable.duration,
         "Lambda ends an invocation then",
-        minimum=SECOND,
+        minimum=timedelta(seconds=5),
         maximum=LONGEST_FUNCTION,
         whole_seconds=True,
     )

@@ -205,7 +205,7 @@ def test_a_stop_in_the_middle_finishes_the_records_in_hand_and_loses_none(worker
 @pytest.mark.deep
 def test_a_killed_slot_is_replaced_and_its_message_comes_again(worker):
     """When the visibility of the record in hand ends."""
-    worker.deploy(function_timeout="4s", reserved_concurrency=2)
+    worker.deploy(function_timeout="5s", reserved_concurrency=2)
     worker.send("gated", "held", group="firm")
     process = worker.start()
     worker.wait_for("began", 1)
@@ -228,7 +228,7 @@ def test_a_killed_slot_is_replaced_and_its_message_comes_again(worker):
 @pytest.mark.deep  # the rule is tested with processes in memory
 def test_a_handler_that_hangs_is_killed_with_the_programs_it_started(worker):
     """As Lambda ends an environment at its timeout; the message comes again."""
-    worker.deploy(function_timeout="2s")
+    worker.deploy(function_timeout="5s")
     worker.send("hangs", "stuck")
     process = worker.start()
     worker.wait_for("began", 1)

@@ -129,7 +129,7 @@ def test_a_handler_that_outlasts_the_function_is_killed_and_dead_lettered():
     from lanes.config import LanesConfig
     from simulator.simulated_lanes import SimulatedLanes
 
-    config = {"consumer": {"function_timeout": 2, "max_attempts": 3, "idempotency": True}}
+    config = {"consumer": {"function_timeout": 5, "max_attempts": 3, "idempotency": True}}
     lanes = SimulatedLanes(LanesConfig.from_dict(config))
     lanes.send("MAIN", group="g", seconds=30)
     lanes.send("MAIN", group="g", seconds=0.1)

@@ -143,6 +143,7 @@ def _weighted(weight, *, engine="pull", policy="weighted"):
         ({"consumer": {"reserve": float("nan")}}, "reserve is nan"),
         ({"consumer": {"reserve": "much"}}, "must be a number"),
         ({"consumer": {"function_timeout": "16m"}}, "must be at most 15m"),
+        ({"consumer": {"function_timeout": "4s"}}, "must be at least 5s"),
         ({"consumer": {"function_timeout": "1500ms"}}, "whole seconds"),
         ({"consumer": {"function_timeout": "soon"}}, "a number of seconds or a string"),
         ({"consumer": {"function_timeout": True}}, "function_timeout is the boolean true"),

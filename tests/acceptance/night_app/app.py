@@ -9,7 +9,7 @@ from lanes import LanesConfig
 
 SETTINGS = {
     "consumer": {
-        "function_timeout": "3s",
+        "function_timeout": "5s",
         "max_attempts": 2,
         "backoff_base": "1s",
         "on_exhausted": {"stuck": "block"},
