@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
-from lanes.cli.printing import escape_controls
+from lanes.cli.printing import escape_controls, one_line
 from lanes.events import Event
 
 _TROUBLE = re.compile(r"(?s)Init failed: .*|Runtime exited with status -?\w+|Task timed out after .*")
@@ -53,7 +53,8 @@ class Terminal:
                 self._write(_OF_IMPORTLIB.sub("", line.replace("\r", "\n")))
 
     def _show(self, function_name: str, event: Mapping[str, Any]) -> None:
-        message = f"{event.get('kind')} {event.get('id')}"
+        # A body that is no event has no kind.
+        message = one_line(" ".join(str(one) for one in (event.get("kind"), event.get("id")) if one))
         name = event.get("event")
         if name == Event.MESSAGE_FAILED:
             self._write(f"{message}: attempt {event.get('attempt')} failed: {event.get('error')}")
@@ -64,7 +65,7 @@ class Terminal:
             for kind in sorted({str(one.get("kind")) for one in event.get("messages", ())}):
                 meant = difflib.get_close_matches(kind, self.kinds, 1)
                 hint = f"; did you mean {meant[0]}?" if meant else ""
-                self._write_once(function_name, f"{kind}: no handler{hint}")
+                self._write_once(function_name, one_line(f"{kind}: no handler{hint}"))
 
     def _write_once(self, function_name: str, text: str) -> None:
         if (function_name, text) not in self._shown:

@@ -34,6 +34,7 @@ from lanes.cli.printing import (
     confirm,
     console,
     layout,
+    one_line,
     progress_bar,
     say,
     show_one,
@@ -249,7 +250,7 @@ def _work(context: typer.Context, verb: str, lane: str, wanted: DeadLetterFilter
     progress = _run(operations, verb, name, wanted, how)
     # Failures before the result, so that the counts stay last on the screen.
     for letter, why in list(progress.failed.items())[:MAX_LISTED]:
-        say(f"{letter} stays in the dead-letter queue: {why}")
+        say(one_line(f"{letter} stays in the dead-letter queue: {why}"))
     if progress.returned:
         say(
             f"{progress.returned} came back: {name} received them and they failed again; they stay in the dead-letter "

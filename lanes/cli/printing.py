@@ -181,6 +181,11 @@ def escape_controls(text: str) -> str:
     return "".join(one if _is_shown(one) else ascii(one)[1:-1] for one in text)
 
 
+def one_line(text: str) -> str:
+    """Escape line ends too, where each line is about another thing: a sender's text must not write lines of its own."""
+    return escape_controls(text).replace("\n", r"\n")
+
+
 def _is_shown(character: str) -> bool:
     return character.isprintable() or character in "\t\n" or unicodedata.category(character) == SPACE
 

@@ -20,7 +20,7 @@ import typer
 
 from lanes.aws.queues import LaneQueueCalls
 from lanes.aws.stack import Operations
-from lanes.cli.printing import say, show_json, show_one
+from lanes.cli.printing import one_line, say, show_json, show_one
 from lanes.cli.target import UsageError
 from lanes.config import LanesConfig
 from lanes.errors import ConfigurationError
@@ -276,7 +276,11 @@ class ConsoleTelemetry(RelayTelemetry):
 
     def not_sent(self, entry: Entry, mark: Mark, *, reason: str) -> None:
         """Print an entry that was not sent."""
-        _say(f"entry {entry.id} ({entry.kind}) is {mark.state.value} after attempt {mark.attempts}: {reason}")
+        _say(
+            one_line(
+                f"entry {entry.id} ({entry.kind}) is {mark.state.value} after attempt {mark.attempts}: {reason}"
+            )
+        )
 
     def slow_round(self, seconds: float) -> None:
         """Print that a round took more than half of its lock."""

@@ -14,9 +14,9 @@ from rich.text import Text
 from lanes.cli.arguments import operations_of, parse_interval
 from lanes.cli.printing import (
     console,
-    escape_controls,
     format_value,
     layout,
+    one_line,
     readings,
     say,
     show_json,
@@ -232,7 +232,7 @@ def tables_of(found: Reading, out: Console) -> RenderableType:
     """Return the tables of a reading for a console."""
     status = found.status
     parts: list[RenderableType] = [
-        *(Text(escape_controls(str(one)), style="bold red") for one in found.symptoms),
+        *(Text(one_line(str(one)), style="bold red") for one in found.symptoms),
         layout([_count_row(lane) for lane in status.lanes], out),
         Text(status.engine_line),
         _heading(

@@ -22,7 +22,7 @@ from lanes.cli.arguments import (
     parse_interval,
     read_time,
 )
-from lanes.cli.printing import console, escape_controls, readings, say, show_json, show_rows
+from lanes.cli.printing import console, escape_controls, one_line, readings, say, show_json, show_rows
 from lanes.cli.target import ExitCode, Output, UsageError, target_of
 from lanes.config import LanesConfig
 from lanes.config.table import nearest
@@ -307,7 +307,7 @@ def _line(event: LogEvent, events: Sequence[MessageEvent]) -> Text:
         (at, "dim"),
         f"  {event.lane:<8}  ",
         (f"{what:<13}", STYLES.get(what, "")),
-        escape_controls(f"  {of_whom}  {why}"),
+        one_line(f"  {of_whom}  {why}"),
     )
 
 

@@ -10,10 +10,11 @@ import pytest
 import typer
 from rich.console import Console
 
-from lanes.cli import printing
+from lanes.cli import printing, trace
 from lanes.cli.printing import confirm, format_value, layout, readings, say
 from lanes.errors import AwsError
 from lanes.installing import install_hint
+from lanes.operate.log import LogEvent, LogLine
 from tests.docs.pages import ROOT
 from tests.support.command import DURATIONS, NOWHERE, Typed
 
@@ -150,6 +151,18 @@ def test_lines_tabs_and_spaces_of_a_body_stay():
     """They are how people write."""
     text = "one\n\ttwo é 漢 3\xa0€ 4\u202f% 五\u3000六 🎉"
     assert format_value(text) == text
+
+
+def test_a_text_of_a_sender_writes_no_line_of_its_own_where_each_line_is_another_matter():
+    """Its kind or id would look like an event or a fault that never was."""
+    kind = "order.x\n12:00:00.000  HIGH      handled        payment.made"
+    fields = {"lane": "MAIN", "message_id": "7", "kind": kind, "id": "1\r\n2"}
+    event = LogEvent(line=LogLine(id="1", at=1.0, text=""), name="message_handled", fields=fields)
+
+    told = trace._line(event, event.by_message()).plain
+
+    assert "\n" not in told
+    assert r"order.x\n12:00" in told
 
 
 def test_a_very_long_text_in_a_list_is_cut_and_says_so():

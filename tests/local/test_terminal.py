@@ -112,6 +112,20 @@ def test_each_failure_is_shown_with_its_attempt_and_the_end_of_its_trace(termina
     )
 
 
+def test_a_kind_or_an_id_writes_no_line_of_its_own(terminal, shown):
+    """It would look like an order that was handled."""
+    tell(terminal, "message_failed", kind="a\nb", id="c\r\nd", attempt=1, error="E: f\ng")
+    tell(terminal, "batch_returned", reason="unknown_kind", messages=[{"kind": "h\ni"}])
+    tell(terminal, "message_dead_lettered", kind="", id="7", reason="not an event")
+
+    assert shown.getvalue() == (
+        r"a\nb c\r\nd: attempt 1 failed: E: f"
+        "\ng\n"
+        r"h\ni: no handler"
+        "\n7: dead letter, not an event\n"
+    )
+
+
 def test_a_kind_without_a_handler_is_shown_once_with_the_one_that_was_meant(terminal, shown):
     """Other reasons of a return say nothing."""
     for _ in range(2):
