@@ -31,10 +31,10 @@ from .function.lambda_function import (
     add_function,
     add_queue_mapping,
     own_variables,
-    refuse_unknown,
     service_of,
 )
 from .parameter import deployment_document, fit_environment
+from .props import checked
 from .queues.bell import Bell
 from .queues.lane_queue import LaneQueue
 from .queues.lane_queues import LaneQueues
@@ -94,6 +94,7 @@ class PriorityConsumer(Construct):
 
     """
 
+    @checked
     def __init__(
         self,
         scope: Construct,
@@ -108,7 +109,6 @@ class PriorityConsumer(Construct):
         removal_policy: RemovalPolicy = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
         **function_props: Unpack[FunctionProps],
     ) -> None:
-        refuse_unknown(type(self), function_props, known=FunctionProps.__optional_keys__)
         super().__init__(scope, construct_id)
         settings = queues.config.consumer
         self.ledger = ledger

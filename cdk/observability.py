@@ -29,6 +29,7 @@ from .alarms.rule import (
     Section,
     Severity,
     add_alarms,
+    age_problems,
     alarm_period,
     first_steps,
     path_of,
@@ -36,6 +37,7 @@ from .alarms.rule import (
 )
 from .consumer import PriorityConsumer
 from .outbox import Outbox
+from .props import checked
 from .queues.lane_queue import LaneQueue
 from .queues.lane_queues import LaneQueues
 from .schedules import Schedules
@@ -84,7 +86,7 @@ class Observability(Construct):
         runbook: The URL of the runbook, by default its file in this repository.
 
     Raises:
-        ConfigurationError: ``oldest_age`` names a lane that doesn't exist.
+        ConfigurationError: ``oldest_age`` names a lane that doesn't exist, or a time that isn't positive.
 
     Attributes:
         alarms: The alarms by name: ``<lane>DeadLetters``, ``<lane>OldestAge``, ``<lane>NearExpiry``,
@@ -94,6 +96,7 @@ class Observability(Construct):
 
     """
 
+    @checked
     def __init__(
         self,
         scope: Construct,
@@ -109,7 +112,7 @@ class Observability(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         ages = oldest_age or {}
-        _refuse_unknown(ages, queues)
+        _refuse_ages(ages, queues)
         rules = [*alarm_rules(queues=queues, consumer=consumer, oldest_age=ages)]
         if schedules is not None:
             rules.append(schedules_rule(schedules))
@@ -126,10 +129,13 @@ class Observability(Construct):
         )
 
 
-def _refuse_unknown(ages: Mapping[str, timedelta], queues: LaneQueues) -> None:
+def _refuse_ages(ages: Mapping[str, timedelta], queues: LaneQueues) -> None:
     names = [queue.lane.name for queue in queues.lanes]
     problems = [
         f"oldest_age names lane {name!r}; there are {', '.join(names)}" for name in ages if name not in names
+    ]
+    problems += [
+        problem for name, age in ages.items() for problem in age_problems(f"oldest_age of {name}", age)
     ]
     if problems:
         raise ConfigurationError(problems)

@@ -20,6 +20,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from lanes.config.table import format_duration
+from lanes.errors import ConfigurationError
 from lanes.outbox.dynamodb.table import GLOBAL_INDEXES
 from lanes.outbox.telemetry import RelayMetric
 
@@ -30,6 +31,7 @@ from .alarms.rule import (
     Section,
     Severity,
     add_alarms,
+    age_problems,
     alarm_period,
     throttled_writes,
 )
@@ -41,10 +43,10 @@ from .function.lambda_function import (
     FunctionProps,
     add_function,
     own_variables,
-    refuse_unknown,
     service_of,
 )
 from .parameter import deployment_document, fit_environment
+from .props import checked
 from .queues.lane_queue import add_failure_queue
 from .queues.lane_queues import LaneQueues
 from .rights import FixedRole, allow
@@ -104,6 +106,7 @@ class Outbox(Construct):
 
     """
 
+    @checked
     def __init__(
         self,
         scope: Construct,
@@ -119,7 +122,6 @@ class Outbox(Construct):
         deletion_protection: bool = False,
         **function_props: Unpack[FunctionProps],
     ) -> None:
-        refuse_unknown(type(self), function_props, known=FunctionProps.__optional_keys__)
         super().__init__(scope, construct_id)
         self._service = service_of(self, function_props)
         self.lanes: Sequence[str] = tuple(one.lane.name for one in queues.lanes)
@@ -272,6 +274,7 @@ class RelayAlarms(Construct):
 
     """
 
+    @checked
     def __init__(
         self,
         scope: Construct,
@@ -316,7 +319,12 @@ def relay_rules(service: str, lanes: Sequence[str], *, oldest_age: timedelta) ->
         lanes: The names of the lanes.
         oldest_age: The age of an unfinished entry that raises an alarm.
 
+    Raises:
+        ConfigurationError: The age isn't positive.
+
     """
+    if problems := age_problems("oldest_age", oldest_age):
+        raise ConfigurationError(problems, source="outbox")
     yield AlarmRule(
         name="Abandoned",
         severity=Severity.WARNING,

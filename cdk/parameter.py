@@ -19,6 +19,7 @@ from lanes.config import deployment
 from lanes.errors import ConfigurationError
 from lanes.schedules import Scheduler
 
+from .props import checked
 from .queues.lane_queues import LaneQueues
 from .schedules import Schedules
 from .tables.ledger import Ledger
@@ -160,6 +161,7 @@ class LanesParameter(Construct):
 
     """
 
+    @checked
     def __init__(
         self,
         scope: Construct,

@@ -22,6 +22,7 @@ from lanes.schedules import (
 
 from .encryption import SCHEDULING, SENDING, grant_key
 from .findings import acknowledge_wildcard
+from .props import checked
 from .queues.lane_queue import add_failure_queue
 from .queues.lane_queues import LaneQueues
 from .rights import allow
@@ -60,6 +61,7 @@ class Schedules(Construct):
 
     """
 
+    @checked
     def __init__(
         self,
         scope: Construct,

@@ -34,10 +34,11 @@ from .alarms.rule import RUNBOOK
 from .consumer import PriorityConsumer
 from .encryption import allow_in_key
 from .function.code import consumer_code
-from .function.lambda_function import FunctionProps, refuse_unknown
+from .function.lambda_function import FunctionProps
 from .observability import Observability, Severity
 from .outbox import Outbox
 from .parameter import LanesParameter
+from .props import checked
 from .queues.existing import resource_of
 from .queues.lane_queue import LaneQueue
 from .queues.lane_queues import LaneQueues
@@ -105,7 +106,7 @@ class PriorityLanesStack(Stack):
             tracing, role and log of the consumer's function, see :class:`FunctionProps`.
 
     Raises:
-        TypeError: There is no such prop.
+        TypeError: There is no such prop, or its value has another type.
 
     Attributes:
         queues: The queues of the lanes.
@@ -119,13 +120,14 @@ class PriorityLanesStack(Stack):
 
     """
 
+    @checked
     def __init__(
         self,
         scope: Construct,
         construct_id: str,
         *,
         config: LanesConfig,
-        function_folder: Path,
+        function_folder: Path | str,
         alarm_topic: str | None = None,
         runbook: str = RUNBOOK,
         encryption_key: kms.IKey | None = None,
@@ -136,7 +138,6 @@ class PriorityLanesStack(Stack):
         queue_names: Mapping[str, str] | None = None,
         **props: Unpack[LanesStackProps],
     ) -> None:
-        refuse_unknown(type(self), props, known=LanesStackProps.__optional_keys__)
         names = StackProps.__optional_keys__
         of_stack = cast("StackProps", {name: value for name, value in props.items() if name in names})
         of_function = cast(

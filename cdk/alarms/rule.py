@@ -93,6 +93,11 @@ class AlarmRule:
     lane: str | None = None
 
 
+def age_problems(prop: str, age: timedelta) -> list[str]:
+    """Return the problem of an age that every message has."""
+    return [] if age > timedelta() else [f"{prop} is {age.total_seconds():g} seconds; it must be more than 0"]
+
+
 def alarm_period() -> Duration:
     """Give the period of the metrics of alarms."""
     return Duration.seconds(int(PERIOD.total_seconds()))

@@ -25,6 +25,7 @@ from lanes.errors import ConfigurationError
 
 from ..findings import acknowledge, acknowledge_wildcard
 from ..parameter import deployment_document
+from ..props import checked
 from ..queues.lane_queues import LaneQueues
 from ..rights import allow
 from ..tables.ledger import Ledger
@@ -35,6 +36,7 @@ from .permissions import Catalog, add_job_role, grant_pass_role, grant_start
 # AWS: Spark 4.1 with support to 2029-09-07 (EMR-Serverless-UserGuide/release-versions).
 RELEASE_LABEL = "emr-spark-8.1.0"
 FILE_RETENTION = Duration.days(90)
+LONGEST_JOB = Duration.days(7)
 # AWS: EventBridge Scheduler replaces them. The id of the execution is unique for each attempted invocation, so a retry
 # has another one, and the time is that of the schedule (Scheduler user guide, "Adding context attributes").
 ATTEMPT = "<aws.scheduler.execution-id>"
@@ -76,7 +78,7 @@ class BulkEnqueue(Construct):
         removal_policy: Whether to keep or delete manifests and logs with the stack. They are kept by default.
 
     Raises:
-        ConfigurationError: ``zones`` is refused by :class:`JobNetwork`.
+        ConfigurationError: ``zones`` is refused by :class:`JobNetwork`, or ``maximum_vcpus`` is not positive.
 
     Attributes:
         application: The application.
@@ -87,6 +89,7 @@ class BulkEnqueue(Construct):
 
     """
 
+    @checked
     def __init__(
         self,
         scope: Construct,
@@ -106,6 +109,11 @@ class BulkEnqueue(Construct):
         removal_policy: RemovalPolicy = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
     ) -> None:
         super().__init__(scope, construct_id)
+        if maximum_vcpus < 1:
+            problem = (
+                f"maximum_vcpus is {maximum_vcpus}; at least 1 is needed, and jobs get 16 if you omit it"
+            )
+            raise ConfigurationError([problem], source="bulk jobs")
         self._lanes_stack = Stack.of(queues).stack_name
         Tags.of(self).add(STACK_TAG, self._lanes_stack)
         granted = [queues.lane(name) for name in lanes or [queues.config.last_lane.name]]
@@ -174,6 +182,7 @@ class BulkEnqueue(Construct):
             files=self.files,
         )
 
+    @checked
     def add_schedule(
         self,
         construct_id: str,
@@ -199,7 +208,8 @@ class BulkEnqueue(Construct):
             timeout: The job is cancelled after this time, 12 hours by default, 7 days at most.
 
         Raises:
-            ConfigurationError: ``construct_id`` cannot begin the name of a run.
+            ConfigurationError: ``construct_id`` cannot begin the name of a run, or the timeout or the number of
+                executors is outside its range.
 
         """
         if not SCHEDULE_NAME.fullmatch(construct_id):
@@ -208,6 +218,16 @@ class BulkEnqueue(Construct):
                 f"letters, digits, dots, dashes and underscores, no dot first"
             )
             raise ConfigurationError([problem], source="bulk jobs")
+        minutes = (timeout or Duration.hours(12)).to_minutes()
+        problems = (
+            []
+            if 1 <= minutes <= LONGEST_JOB.to_minutes()
+            else [f"timeout is {minutes} minutes; 1m to 7d is allowed"]
+        )
+        if maximum_executors < 1:
+            problems.append(f"maximum_executors is {maximum_executors}; at least 1 is needed")
+        if problems:
+            raise ConfigurationError(problems, source=f"bulk jobs, schedule {construct_id}")
         role = iam.Role(
             self, f"{construct_id}Role", assumed_by=iam.ServicePrincipal("scheduler.amazonaws.com")
         )
@@ -220,7 +240,7 @@ class BulkEnqueue(Construct):
         acknowledge_wildcard(role, f"{application}/jobruns/*", "A job that is started has no id before")
         request = self._start_request(
             arguments, run=f"{construct_id}-{SCHEDULED_TIME}", executors=maximum_executors
-        ) | {"ExecutionTimeoutMinutes": (timeout or Duration.hours(12)).to_minutes()}
+        ) | {"ExecutionTimeoutMinutes": minutes}
         made = scheduler.Schedule(
             self,
             construct_id,

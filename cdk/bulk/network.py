@@ -12,6 +12,7 @@ from constructs import Construct
 from lanes.errors import ConfigurationError
 
 from ..findings import acknowledge
+from ..props import checked
 from ..queues.lane_queue import LaneQueue
 from .permissions import Catalog
 
@@ -56,6 +57,7 @@ class JobNetwork(Construct):
 
     """
 
+    @checked
     def __init__(
         self,
         scope: Construct,

@@ -1,6 +1,5 @@
 """Lambda functions as this package deploys them: runtime, role, logs, variables, versions and acknowledged findings."""
 
-import inspect
 import json
 from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
@@ -17,7 +16,6 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct, IValidation
 
 from lanes.config import deployment
-from lanes.config.table import nearest
 
 from ..encryption import allow_logs, grant_key
 from ..findings import acknowledge, acknowledge_wildcard, reference_from
@@ -69,25 +67,6 @@ class FunctionProps(TypedDict, total=False):
     service: str
     log_level: str
     log_retention: logs.RetentionDays
-
-
-def refuse_unknown(construct: type, given: Collection[str], *, known: Collection[str]) -> None:
-    """
-    Refuse keyword arguments that no part of a construct reads.
-
-    Args:
-        construct: Its class.
-        given: The names of the keyword arguments beside those that it declares.
-        known: Those that it passes on.
-
-    Raises:
-        TypeError: There is one; names the nearest.
-
-    """
-    own = inspect.signature(construct.__init__).parameters.keys() - {"self"}  # type: ignore[misc]
-    for name in given:
-        if name not in known:
-            raise TypeError(f"{construct.__name__} takes no {name!r}{nearest(name, {*known, *own})}")
 
 
 class DeployedFunction(NamedTuple):

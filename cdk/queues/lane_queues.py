@@ -13,6 +13,7 @@ from aws_cdk import Annotations, RemovalPolicy, Stack
 from aws_cdk import aws_events as events
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
+from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct, IConstruct, IValidation
@@ -21,6 +22,7 @@ from lanes.config import MAX_RECEIVES, EngineName, LanesConfig
 
 from ..encryption import refuse_key_elsewhere
 from ..findings import reference_from
+from ..props import checked
 from .bell import Bell
 from .contradictions import MAX_RETENTION, refuse_contradictions
 from .existing import existing_lanes, label_of, needs_deduplication_id, resource_of
@@ -80,6 +82,7 @@ class LaneQueues(Construct):
 
     """
 
+    @checked
     def __init__(
         self,
         scope: Construct,
@@ -140,6 +143,7 @@ class LaneQueues(Construct):
             LostEvents(self, [lane for lane in self.lanes if needs_deduplication_id(lane.queue)])
         )
         self.node.add_validation(SharedQueues(self))
+        self.node.add_validation(SecondReaders(self))
 
     def lane(self, name: str) -> LaneQueue:
         """
@@ -214,6 +218,46 @@ class SharedQueues:
                     for name, (role, queue) in queues_of(node.lanes).items()
                     if name in own
                 ]
+        return found
+
+
+@jsii.implements(IValidation)
+class SecondReaders:
+    """
+    The rule that one function alone receives from a lane, or from the bell, which hold the limit of its slots.
+
+    A queue that exists already may still have the mapping of its earlier function; ``lanes check`` reports that one.
+
+    Args:
+        queues: The lanes of one set.
+
+    """
+
+    def __init__(self, queues: LaneQueues) -> None:
+        self._queues = queues
+
+    def validate(self) -> list[str]:
+        """Return a text for each queue that several enabled mappings read."""
+        queues = [one.queue for one in self._queues.lanes if not one.is_existing]
+        if self._queues.bell is not None:
+            queues.append(self._queues.bell.queue)
+        mappings = [
+            (node, Stack.of(node).resolve(node.event_source_arn))
+            for node in self._queues.node.root.node.find_all()
+            if isinstance(node, lambda_.CfnEventSourceMapping) and node.enabled is not False
+        ]
+        found = []
+        for queue in queues:
+            readers = [
+                node.node.path
+                for node, source in mappings
+                if source is not None and source == reference_from(node, queue, queue.queue_arn)
+            ]
+            if len(readers) > 1:
+                found.append(
+                    f"{queue.node.path} is read by {' and '.join(readers)}: each function would take messages of the "
+                    "other's, beside its slots; each consumer needs its own lanes"
+                )
         return found
 
 

@@ -7,6 +7,7 @@ from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from ..encryption import refuse_key_elsewhere, table_encryption, with_key
+from ..props import checked
 from ..rights import allow
 
 PARKED_INDEX = "parked"
@@ -52,6 +53,7 @@ class Ledger(Construct):
 
     """
 
+    @checked
     def __init__(
         self,
         scope: Construct,

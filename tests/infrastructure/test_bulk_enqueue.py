@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from aws_cdk import RemovalPolicy, Stack
+from aws_cdk import Duration, RemovalPolicy, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
@@ -267,6 +267,28 @@ def test_a_schedule_that_cannot_name_runs_is_refused(name):
 
     with pytest.raises(ConfigurationError, match=f"the id of the schedule is '{name}'"):
         bulk.add_schedule(name, schedule=scheduler.ScheduleExpression.cron(hour="3"), arguments=[])
+
+
+def test_numbers_that_emr_serverless_would_refuse_are_refused():
+    """At synth, and not by a deployment or at night."""
+    stack = Stack(new_app(), "Stack")
+    parts = {
+        "queues": LaneQueues(stack, "Lanes", config=lanes_config(3)),
+        "ledger": Ledger(stack, "Ledger"),
+    }
+    bulk = BulkEnqueue(stack, "Bulk", **parts)
+    daily = scheduler.ScheduleExpression.rate(Duration.days(1))
+
+    with pytest.raises(ConfigurationError, match="maximum_vcpus is 0; at least 1 is needed"):
+        BulkEnqueue(stack, "Other", **parts, maximum_vcpus=0)
+    with pytest.raises(ConfigurationError) as caught:
+        bulk.add_schedule("N", schedule=daily, arguments=[], maximum_executors=0, timeout=Duration.days(8))
+    assert [problem.split(";")[0] for problem in caught.value.problems] == [
+        "timeout is 11520 minutes",
+        "maximum_executors is 0",
+    ]
+    with pytest.raises(TypeError, match=r"arguments is '--kind x'; it must be Sequence\[str\]"):
+        bulk.add_schedule("N", schedule=daily, arguments="--kind x")
 
 
 def stacks_of_the_app(**context):

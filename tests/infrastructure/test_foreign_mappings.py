@@ -45,6 +45,19 @@ def test_the_mappings_of_the_constructs_are_their_own(app, consumer):
     app.synth()
 
 
+def test_a_second_function_on_the_lanes_or_their_bell_is_refused(app, consumer):
+    """It would work beside the slots of the first, with no word of either."""
+    stack = Stack.of(consumer)
+    code = {"code": lambda_.Code.from_inline(FOREIGN_CODE), "handler": "index.lambda_handler"}
+    queues = stack.node.find_child("Lanes")
+    PriorityConsumer(stack, "Other", queues=queues, ledger=consumer.ledger, **code)
+
+    with pytest.raises(
+        RuntimeError, match=r"is read by Orders/Consumer/.*Mapping/Resource and Orders/Other/.*"
+    ):
+        app.synth()
+
+
 @pytest.mark.parametrize("target", ["function", "live", "current_version"])
 def test_a_foreign_queue_on_the_consumer_is_refused(app, consumer, target):
     """Each of its batches would fail, seen in the function's log alone."""

@@ -226,10 +226,12 @@ def test_the_wait_that_alarms_can_be_chosen_by_lane():
     assert thresholds == {"L0OldestAge": 300, "L1OldestAge": 1800}
 
 
-def test_a_wait_for_an_unknown_lane_is_refused():
+def test_a_wait_for_an_unknown_lane_or_of_no_time_is_refused():
     """A typing mistake would leave a lane with its default unnoticed."""
     with pytest.raises(ConfigurationError, match="oldest_age names lane 'L9'; there are L0, L1"):
         observed(lanes_config(2), oldest_age={"L9": timedelta(minutes=1)})
+    with pytest.raises(ConfigurationError, match="oldest_age of L1 is 0 seconds; it must be more than 0"):
+        observed(lanes_config(2), oldest_age={"L1": timedelta()})
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk.assertions import Annotations, Match, Template
 
-from cdk import Ledger, PriorityConsumer
+from cdk import LaneQueues, Ledger, PriorityConsumer
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, pointed
 from lanes.errors import ConfigurationError
@@ -36,11 +36,11 @@ def only_function(template):
 
 
 def further_consumer(stack, queues, **props):
-    """Add one more consumer with these props."""
+    """Add one more consumer with lanes of its own and these props."""
     return PriorityConsumer(
         stack,
         "Further",
-        queues=queues,
+        queues=LaneQueues(stack, "FurtherLanes", config=queues.config),
         ledger=Ledger(stack, "FurtherLedger"),
         code=lambda_.Code.from_inline(FOREIGN_CODE),
         handler="index.lambda_handler",

@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from aws_cdk import Environment, PermissionsBoundary, Stack, Validations
+from aws_cdk import Duration, Environment, PermissionsBoundary, Stack, Token, Validations
 from aws_cdk import aws_lambda as lambda_
 from cdk_nag import AwsSolutionsChecks, ServerlessChecks
 
-from cdk import LaneQueues, Ledger, Outbox, PriorityConsumer, PriorityLanesStack
+from cdk import BulkEnqueue, LaneQueues, LanesParameter, Ledger, Outbox, PriorityConsumer, PriorityLanesStack
 from cdk.stack import StackProps
 from lanes.config import LanesConfig
 from tests.support.infrastructure import FOREIGN_CODE, FUNCTION_FOLDER, ROOT, new_app
@@ -131,21 +131,59 @@ def test_every_prop_of_a_stack_is_known():
         (PriorityConsumer, {"service_name": "shop"}, "'service_name'; did you mean 'service'?"),
         (PriorityConsumer, {"env": None}, "PriorityConsumer takes no 'env'"),
         (Outbox, {"oldest": None}, "'oldest'; did you mean 'oldest_age'?"),
+        (LanesParameter, {"name": "/a"}, "LanesParameter takes no 'name'"),
+        (
+            PriorityLanesStack,
+            {"config": "lanes.toml"},
+            "config is 'lanes.toml'; it must be lanes.config.model.Lane",
+        ),
+        (
+            PriorityLanesStack,
+            {"existing": {"HIGH": 3}},
+            "existing is {'HIGH': 3}; it must be Mapping[str, aws_cdk",
+        ),
+        (
+            PriorityLanesStack,
+            {"encryption_key": "arn:aws:kms"},
+            "encryption_key is 'arn:aws:kms'; it must be aws_cd",
+        ),
+        (
+            PriorityConsumer,
+            {"outbox": Outbox},
+            "outbox is a JSIIMeta; it must be cdk.tables.outbox.OutboxTable",
+        ),
+        (PriorityConsumer, {"code": "function"}, "code is 'function'; it must be aws_cdk.aws_lambda.Code"),
+        (
+            Outbox,
+            {"oldest_age": Duration.hours(1)},
+            "oldest_age is a Duration; it must be datetime.timedelta",
+        ),
+        (
+            Outbox,
+            {"actions": {"critcal": []}},
+            "actions is {'critcal': []}; it must be Mapping[cdk.alarms.rule.Sev",
+        ),
+        (BulkEnqueue, {"lanes": "MAIN"}, "lanes is 'MAIN'; it must be Sequence[str]"),
+        (BulkEnqueue, {"zones": "eu-central-1a"}, "zones is 'eu-central-1a'; it must be Sequence[str]"),
+        (
+            BulkEnqueue,
+            {"maximum_vcpus": Token.as_number({"Ref": "P"})},
+            "maximum_vcpus is a token, whose number is",
+        ),
+        (BulkEnqueue, {"follow": 1}, "follow is 1; it must be bool"),
     ],
 )
-def test_a_prop_that_no_construct_reads_is_a_type_error(construct, props, near):
-    """With the nearest one; it was dropped without a word."""
+def test_a_prop_that_no_construct_reads_or_of_another_type_is_a_type_error(construct, props, near):
+    """With the nearest one; they were dropped without a word, or ended in an error of other lines."""
     stack = Stack(new_app(), "Shop")
     queues = LaneQueues(stack, "Lanes", config=LanesConfig())
     own = (
         {"config": LanesConfig(), "function_folder": FUNCTION_FOLDER}
         if construct is PriorityLanesStack
-        else {
-            "queues": queues,
-            "ledger": Ledger(stack, "Ledger"),
-            "code": lambda_.Code.from_inline(FOREIGN_CODE),
-        }
+        else {"queues": queues, "ledger": Ledger(stack, "Ledger")}
     )
+    if construct in {PriorityConsumer, Outbox}:
+        own["code"] = lambda_.Code.from_inline(FOREIGN_CODE)
 
     with pytest.raises(TypeError, match=re.escape(near)):
-        construct(stack, "Wrong", **own, **props)
+        construct(stack, "Wrong", **(own | props))
