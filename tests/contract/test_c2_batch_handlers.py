@@ -9,10 +9,10 @@ from datetime import timedelta
 
 import pytest
 
-from lanes import Consumer, DeadLetter, LanesConfig, Message, Retry, current_priority, current_traceparent
+from lanes import Consumer, DeadLetter, Message, Retry, current_priority, current_traceparent
 from lanes.errors import ConfigurationError
-from lanes.testing import InMemoryLanes, ProcessKilled
-from tests.support.memory import consumer_of
+from lanes.testing import ProcessKilled
+from tests.support.memory import lanes_of
 from tests.support.scenario import Scenario
 
 IDS = [f"m{number}" for number in range(10)]
@@ -23,11 +23,6 @@ LANES = [
     {"name": "MEDIUM", "threshold": 0, "batch_size": 10},
     {"name": "MAIN"},
 ]
-
-
-def lanes_of(consumer, engine, **settings):
-    config = LanesConfig.from_dict({"consumer": {**consumer_of(engine), **settings}, "lanes": LANES})
-    return InMemoryLanes(consumer, config=config)
 
 
 class Bench:
@@ -49,7 +44,7 @@ class Bench:
                 raise answer
             return answer
 
-        self.lanes = lanes_of(consumer, engine, **settings)
+        self.lanes = lanes_of(consumer, engine, lanes=LANES, **settings)
 
     def run(self, *ids, **fields):
         for name in ids:
@@ -123,7 +118,7 @@ def test_a_handler_may_take_the_messages_out_of_its_list(engine):
                 failed.append("m2")
         return failed
 
-    lanes = lanes_of(consumer, engine)
+    lanes = lanes_of(consumer, engine, lanes=LANES)
     for name in IDS:
         lanes.producer.send("invoice", {}, id=name)
     lanes.run_until_idle()
@@ -201,7 +196,7 @@ def test_only_messages_of_one_kind_priority_and_id_share_a_call(engine):
         calls.append(([message.source for message in messages], current_priority()))
 
     consumer.handler("other")(lambda message: others.append(message.id))
-    lanes = lanes_of(consumer, engine)
+    lanes = lanes_of(consumer, engine, lanes=LANES)
     for source, kind, priority, name in [
         ("a", "invoice", 60, "1"),
         ("b", "bill", 60, "2"),
@@ -230,7 +225,7 @@ def test_the_higher_lane_goes_first_before_each_call(engine):
             lanes.producer.send("urgent", {}, priority=50)
 
     consumer.handler("urgent")(lambda _message: order.append("urgent"))
-    lanes = lanes_of(consumer, engine)
+    lanes = lanes_of(consumer, engine, lanes=LANES)
     for name in IDS[:9]:
         lanes.producer.send("invoice", {}, id=name, priority=-100)
     lanes.run_until_idle()
@@ -268,7 +263,7 @@ def test_a_checkpoint_lets_the_whole_call_yield_without_an_attempt(engine, idemp
             context.checkpoint()
 
     consumer.handler("urgent")(lambda _message: order.append("urgent"))
-    lanes = lanes_of(consumer, engine, idempotency=idempotency, reserved_concurrency=1)
+    lanes = lanes_of(consumer, engine, lanes=LANES, idempotency=idempotency, reserved_concurrency=1)
     for name in IDS:
         lanes.producer.send("invoice", {}, id=name, priority=-100)
     lanes.run_until_idle()
@@ -298,7 +293,9 @@ def test_a_message_that_kills_the_process_dies_alone(engine, idempotency):
         if any(message.id == "m3" for message in messages):
             raise ProcessKilled
 
-    lanes = lanes_of(consumer, engine, idempotency=idempotency, max_attempts=3, function_timeout=10)
+    lanes = lanes_of(
+        consumer, engine, lanes=LANES, idempotency=idempotency, max_attempts=3, function_timeout=10
+    )
     for name in IDS:
         lanes.producer.send("invoice", {}, id=name)
     lanes.run_until_idle()
@@ -318,7 +315,7 @@ def test_data_that_does_not_fit_is_dead_lettered_without_a_call(engine):
     def post(messages: list[Message[int]]):
         seen.append([message.data for message in messages])
 
-    lanes = lanes_of(consumer, engine)
+    lanes = lanes_of(consumer, engine, lanes=LANES)
     for data in (1, "two", 3):
         lanes.producer.send("invoice", data)
     lanes.run_until_idle()
@@ -337,7 +334,7 @@ def test_a_call_continues_a_trace_that_all_its_messages_have(engine, same):
         assert context.traceparent == current_traceparent()
         seen.append((current_traceparent() or "")[3:35])
 
-    lanes = lanes_of(consumer, engine)
+    lanes = lanes_of(consumer, engine, lanes=LANES)
     traces = ["4bf92f3577b34da6a3ce929d0e0e4736", "4bf92f3577b34da6a3ce929d0e0e4737"]
     for trace in (traces[0], traces[not same]):
         lanes.producer.send("invoice", {}, traceparent=f"00-{trace}-00f067aa0ba902b7-01")

@@ -12,17 +12,12 @@ from datetime import timedelta
 
 import pytest
 
-from lanes import Consumer, DeadLetter, LanesConfig, Retry, current_priority, current_traceparent
+from lanes import Consumer, DeadLetter, Retry, current_priority, current_traceparent
 from lanes.consumer.event_loop import HandlerLoop
-from lanes.testing import InMemoryLanes, ProcessKilled
-from tests.support.memory import consumer_of
+from lanes.testing import ProcessKilled
+from tests.support.memory import lanes_of
 
 MARK = contextvars.ContextVar("mark", default="outside")
-
-
-def lanes_of(consumer, engine, **settings):
-    config = LanesConfig.from_dict({"consumer": {**consumer_of(engine), **settings}})
-    return InMemoryLanes(consumer, config=config)
 
 
 @pytest.mark.parametrize("idempotency", [False, True])

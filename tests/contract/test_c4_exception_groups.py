@@ -10,17 +10,12 @@ from datetime import timedelta
 
 import pytest
 
-from lanes import Consumer, DeadLetter, LanesConfig, Retry
+from lanes import Consumer, DeadLetter, Retry
 from lanes.consumer.signals import Yielded
-from lanes.testing import InMemoryLanes, ProcessKilled
-from tests.support.memory import World, consumer_of
+from lanes.testing import ProcessKilled
+from tests.support.memory import World, lanes_of
 
 TENANT = ContextVar("tenant", default="none")
-
-
-def lanes_of(consumer, engine, **settings):
-    config = LanesConfig.from_dict({"consumer": {**consumer_of(engine), **settings}})
-    return InMemoryLanes(consumer, config=config)
 
 
 def nested(depth, *errors):

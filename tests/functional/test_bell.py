@@ -6,7 +6,6 @@ import logging
 import boto3
 import pytest
 from botocore.stub import Stubber
-from moto import mock_aws
 
 from lanes import LanesConfig, Message, Producer
 from lanes.aws.bell import BellQueue, SenderBell, sender_bell
@@ -19,7 +18,6 @@ from lanes.errors import AwsError
 from lanes.operate.dead_letters import DeadLetteredMessage
 from lanes.outbox.dynamodb.relay_function import relay_producer
 from lanes.producer.outgoing import SendEntry
-from local import corrections
 
 SLOTS = 12
 FIFO = {"FifoQueue": "true", "ContentBasedDeduplication": "true"}
@@ -27,14 +25,6 @@ NOON = 1_800_014_400.0
 DATE = "Fri, 15 Jan 2027 12:00:00 GMT"
 LANES = {"url": "MAIN", "other": "HIGH"}
 ENTRY = SendEntry(entry_id="0", body="{}", message_group_id="g", message_deduplication_id="d")
-
-
-@pytest.fixture
-def sqs():
-    """Return a client of an empty account."""
-    corrections.install()
-    with mock_aws():
-        yield boto3.client("sqs")
 
 
 @pytest.fixture

@@ -6,11 +6,9 @@ import json
 from datetime import timedelta
 from types import SimpleNamespace
 
-import boto3
 import pytest
 from botocore.exceptions import ConnectionClosedError, ReadTimeoutError
 from botocore.stub import ANY, Stubber
-from moto import mock_aws
 
 from lanes.aws.clients import Clients, receiver_config
 from lanes.aws.dead_letters import DeadLetterQueueCalls
@@ -25,7 +23,6 @@ from lanes.consumer.settlement import DeadLetterNote, VisibilityChange
 from lanes.depth import LaneDepth
 from lanes.errors import AwsError, ConfigurationError
 from lanes.message import LARGEST_BODY_BYTES
-from local import corrections
 from local.polled_queue import PolledMessage
 from tests.support.memory import record_with
 
@@ -43,14 +40,6 @@ NOTE = DeadLetterNote(
 
 
 TRACE = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1"
-
-
-@pytest.fixture
-def sqs():
-    """Return a client of an empty account."""
-    corrections.install()
-    with mock_aws():
-        yield boto3.client("sqs")
 
 
 @pytest.fixture

@@ -3,11 +3,9 @@
 import dataclasses
 from io import BytesIO
 
-import boto3
 import pytest
 from botocore.awsrequest import AWSResponse
 from botocore.exceptions import ClientError, ReadTimeoutError
-from moto import mock_aws
 
 from lanes.aws.clients import Clients, consumer_config
 from lanes.aws.ledger import KEPT_SECONDS, DynamoDBLedger
@@ -15,17 +13,9 @@ from lanes.consumer.ledger import Effect, Ending, Entry, Park
 from lanes.errors import AwsError
 from lanes.testing.calls import Calls
 from lanes.testing.table import MemoryLedger
-from tests.support.operating import TABLE, create_table
+from tests.support.operating import TABLE
 
 NOW = 1_800_000_000.0
-
-
-@pytest.fixture
-def dynamodb():
-    """Return a client of an empty account with the table."""
-    with mock_aws():
-        create_table()
-        yield boto3.client("dynamodb")
 
 
 @pytest.fixture

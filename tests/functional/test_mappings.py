@@ -7,23 +7,15 @@ from types import SimpleNamespace
 
 import boto3
 import pytest
-from moto import mock_aws
 
 from lanes.aws.clients import Clients
 from lanes.aws.stack import Operations
 from lanes.errors import ConfigurationError
 from lanes.operate.check import Check
 from lanes.operate.pause import switch, the_mapping
-from local import corrections
 from tests.support.operating import STACK, make_deployment
 
-
-@pytest.fixture(autouse=True)
-def _aws():
-    """Start with an empty account for each test."""
-    corrections.install()
-    with mock_aws():
-        yield
+pytestmark = pytest.mark.usefixtures("aws_account")
 
 
 @pytest.fixture

@@ -7,9 +7,7 @@ The page docs/reference/formats.md describes the treatment of each.
 import copy
 import json
 
-import boto3
 import pytest
-from moto import mock_aws
 
 from lanes.aws.audit import DynamoDBAuditTrail, RedriveRecords
 from lanes.aws.ledger import DynamoDBLedger
@@ -29,7 +27,7 @@ from lanes.outbox.dynamodb.table import entry_of as outbox_entry_of
 from lanes.outbox.dynamodb.table import item_of as outbox_item_of
 from lanes.outbox.entry import Entry as OutboxEntry
 from lanes.overrides import Action, Cancelled, GroupRedirect, Override
-from tests.support.operating import TABLE, create_table
+from tests.support.operating import TABLE
 from tests.support.scenario import Scenario
 
 NOW = 1_800_000_000.0
@@ -38,14 +36,6 @@ UNKNOWN = {"format": {"N": "2"}, "shard": {"S": "7"}, "steps": {"L": [{"S": "one
 
 # Attributes that no later release may give another meaning: they are the table's keys.
 KEYS = {"pk", "parked_lane", "parked_until"}
-
-
-@pytest.fixture
-def dynamodb():
-    """Return a client of an empty account with the table."""
-    with mock_aws():
-        create_table()
-        yield boto3.client("dynamodb")
 
 
 @pytest.fixture

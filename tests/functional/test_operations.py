@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 
 import boto3
 import pytest
-from moto import mock_aws
 
 from lanes.aws import dead_letters
 from lanes.aws.audit import RedriveRecords
@@ -23,19 +22,13 @@ from lanes.operate.audit import audited
 from lanes.operate.dead_letters import DeadLetterFilter, list_dead_letters
 from lanes.operate.figures import LaneFigures
 from lanes.operate.redrive import DeadLetterRun, Task
-from local import corrections
 from tests.support.operating import STACK, Trail, drain, make_deployment, put_dead_letters
 
 ALL = DeadLetterFilter()
 NOW = datetime(2027, 1, 15, 8, 0, 30, tzinfo=UTC)
 
 
-@pytest.fixture(autouse=True)
-def _aws():
-    """Start with an empty account for each test."""
-    corrections.install()
-    with mock_aws():
-        yield
+pytestmark = pytest.mark.usefixtures("aws_account")
 
 
 @pytest.fixture

@@ -12,17 +12,9 @@ from lanes.message_filter import MessageFilter
 from lanes.overrides import Action, Cancelled, GroupRedirect, Override
 from lanes.testing.calls import Calls
 from lanes.testing.table import MemoryOverrides
-from tests.support.operating import TABLE, create_table, make_deployment
+from tests.support.operating import TABLE, make_deployment
 
 NOW = 1_800_000_000.0
-
-
-@pytest.fixture
-def dynamodb():
-    """Return a client of an empty account with the table."""
-    with mock_aws():
-        create_table()
-        yield boto3.client("dynamodb")
 
 
 @pytest.fixture(params=["memory", "dynamodb"])

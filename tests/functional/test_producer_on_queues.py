@@ -6,7 +6,6 @@ from dataclasses import replace
 import boto3
 import pytest
 from botocore.exceptions import ClientError, ParamValidationError, ReadTimeoutError
-from moto import mock_aws
 
 from lanes import Message, PartialSendError, Producer
 from lanes.aws.clients import Clients, consumer_config, deployment_from_env, read_deployment
@@ -20,18 +19,12 @@ from lanes.errors import AwsError, ConfigurationError
 from lanes.mapping.event import polled_record
 from lanes.message import LARGEST_BODY_BYTES, size_bytes
 from lanes.producer import Pacing, RetryPolicy
-from local import corrections
 from tests.support.operating import drain, make_deployment
 
 STACK = "PriorityLanes-test"
 
 
-@pytest.fixture(autouse=True)
-def _aws():
-    """Start with an empty account for each test."""
-    corrections.install()
-    with mock_aws():
-        yield
+pytestmark = pytest.mark.usefixtures("aws_account")
 
 
 @pytest.fixture

@@ -2,9 +2,7 @@
 
 from random import Random
 
-import boto3
 import pytest
-from moto import mock_aws
 
 from lanes.aws.runs import KEPT_SECONDS, DynamoDBRuns
 from lanes.errors import AwsError
@@ -13,19 +11,10 @@ from lanes.runs import Counts, End, Ends, Head, chunks_for
 from lanes.testing.calls import Calls
 from lanes.testing.clock import FakeClock
 from lanes.testing.table import MemoryRuns
-from tests.support.operating import TABLE, create_table
+from tests.support.operating import TABLE
 
 HEAD = Head(name="r", chunks=3, on_complete="over", source="shop", priority=60)
 ONE, TWO = b"1" * 8, b"2" * 8
-
-
-@pytest.fixture
-def client(monkeypatch):
-    """A client of DynamoDB with the consumer's table."""
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
-    with mock_aws():
-        create_table()
-        yield boto3.client("dynamodb")
 
 
 def steps(runs, clock):
@@ -70,10 +59,10 @@ def steps(runs, clock):
     yield runs.heads(since=0, limit=9), runs.heads(since=clock.now + 1, limit=9), runs.heads(since=0, limit=1)
 
 
-def test_both_tables_answer_alike(client):
+def test_both_tables_answer_alike(dynamodb):
     """So what the tests show in memory holds on AWS."""
     clocks = FakeClock(), FakeClock()
-    table = DynamoDBRuns(table=TABLE, client=client, clock=clocks[0])
+    table = DynamoDBRuns(table=TABLE, client=dynamodb, clock=clocks[0])
     memory = MemoryRuns(Calls(), clocks[1])
     for number, (found, wanted) in enumerate(
         zip(steps(table, clocks[0]), steps(memory, clocks[1]), strict=True)
@@ -81,25 +70,25 @@ def test_both_tables_answer_alike(client):
         assert found == wanted, number
 
 
-def test_every_write_renews_the_time_to_live(client):
+def test_every_write_renews_the_time_to_live(dynamodb):
     """A run is kept for 45 days after its last write, and its chunks with it."""
     clock = FakeClock()
-    runs = DynamoDBRuns(table=TABLE, client=client, clock=clock)
+    runs = DynamoDBRuns(table=TABLE, client=dynamodb, clock=clock)
     runs.open_run(HEAD)
     runs.add_end(HEAD.mark, 2, End.DONE, ONE)
     clock.advance(100)
     runs.fix_members("r", total=1, members="a")
-    items = {item["pk"]["S"]: item for item in client.scan(TableName=TABLE)["Items"]}
+    items = {item["pk"]["S"]: item for item in dynamodb.scan(TableName=TABLE)["Items"]}
     assert {key: int(item["expires_at"]["N"]) - clock.now for key, item in items.items()} == {
         "run#r": KEPT_SECONDS,
         "run#r#3##0#2": KEPT_SECONDS - 100,
     }
 
 
-def test_a_missing_table_is_an_error(client):
+def test_a_missing_table_is_an_error(dynamodb):
     """Not an absent run."""
     with pytest.raises(AwsError, match="ResourceNotFound"):
-        DynamoDBRuns(table="none", client=client).add_end(HEAD.mark, 0, End.DONE, ONE)
+        DynamoDBRuns(table="none", client=dynamodb).add_end(HEAD.mark, 0, End.DONE, ONE)
 
 
 class Counting:
@@ -145,9 +134,9 @@ def size_of(item):
 @pytest.mark.parametrize(
     ("members", "sealed_first"), [(200, False), pytest.param(400, True, marks=pytest.mark.deep)]
 )
-def test_a_member_costs_little_more_than_a_write_unit(client, members, sealed_first):
+def test_a_member_costs_little_more_than_a_write_unit(dynamodb, members, sealed_first):
     """At most 1.1 units with the seal and the tree, in any order of members and ends."""
-    counting = Counting(client)
+    counting = Counting(dynamodb)
     table = DynamoDBRuns(table=TABLE, client=counting)
     told = []
     identities = [f"shop#statement#c-{number}" for number in range(members)]

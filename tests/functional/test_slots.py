@@ -16,14 +16,6 @@ from tests.support.operating import TABLE, create_table
 NOW = 1_800_000_000.0
 
 
-@pytest.fixture
-def dynamodb():
-    """Return a client of an empty account with the table."""
-    with mock_aws():
-        create_table()
-        yield boto3.client("dynamodb")
-
-
 @pytest.fixture(params=["memory", "dynamodb"])
 def slots(request):
     """Each slot table in turn."""

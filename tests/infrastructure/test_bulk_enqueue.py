@@ -19,7 +19,7 @@ from cdk.bulk.packages import bundle
 from lanes.config.spark_submit import spark_submit_parameters
 from lanes.errors import ConfigurationError
 from spark_jobs.options import RUN_ID
-from tests.support.infrastructure import allowed, lanes_config, new_app, render, resources
+from tests.support.infrastructure import allowed, lanes_config, new_app, render, resources, the_only
 
 APPLICATION = "AWS::EMRServerless::Application"
 
@@ -58,12 +58,6 @@ def test_files_are_deleted_with_the_stack_that_may_be_destroyed(policy):
     emptied = Template.from_stack(made(removal_policy=policy)).find_resources("Custom::S3AutoDeleteObjects")
 
     assert bool(emptied) == (policy is RemovalPolicy.DESTROY)
-
-
-def the_only(template, kind):
-    """Give logical id and properties of the only resource of a type."""
-    ((name, properties),) = resources(template, kind).items()
-    return name, properties
 
 
 def test_the_application_runs_only_while_a_job_does(bulk_template):

@@ -23,6 +23,7 @@ from tests.support.infrastructure import (
     new_app,
     render,
     resources,
+    the_only,
 )
 
 FUNCTION = "AWS::Lambda::Function"
@@ -56,12 +57,6 @@ def bell_queue(template):
     ((name, properties),) = [
         item for item in resources(template, QUEUE).items() if item[0].startswith("Lanesbell")
     ]
-    return name, properties
-
-
-def the_only(template, kind):
-    """Give logical id and properties of the only resource of a type."""
-    ((name, properties),) = resources(template, kind).items()
     return name, properties
 
 

@@ -17,7 +17,7 @@ from lanes.outbox import EntryState, SqlOutbox
 from lanes.outbox.sql.store import SqlOutboxStore
 from lanes.outbox.sql.writing import write
 from tests.support.outbox import LOCK, SHARES, published
-from tests.support.waiting import until
+from tests.support.waiting import answers, until
 
 PROGRAM = shutil.which("pgbouncer") or "/usr/sbin/pgbouncer"
 RELAYS, ENTRIES = 3, 60
@@ -54,12 +54,6 @@ def pooler(postgres, tmp_path):
         until(lambda: answers(port), why="pgbouncer did not start")
         yield port
         process.terminate()
-
-
-def answers(port):
-    """Whether a server listens on a port."""
-    with socket.socket() as client:
-        return client.connect_ex(("127.0.0.1", port)) == 0
 
 
 @pytest.mark.parametrize("driver", ["pg8000", "psycopg"])

@@ -1,7 +1,6 @@
 """The PostgreSQL of the tests."""
 
 import signal
-import socket
 import subprocess
 import sys
 
@@ -9,7 +8,7 @@ import pytest
 from sqlalchemy.engine import make_url
 
 from tests.support.command import ROOT
-from tests.support.waiting import until
+from tests.support.waiting import answers, until
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
@@ -24,9 +23,3 @@ def test_it_ends_with_its_owner_however_that_ends(number):
         owner.send_signal(number)
 
     until(lambda: not answers(port), why="PostgreSQL runs on")
-
-
-def answers(port):
-    """Return whether a server listens on a port."""
-    with socket.socket() as client:
-        return client.connect_ex(("127.0.0.1", port)) == 0

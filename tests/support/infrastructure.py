@@ -74,6 +74,12 @@ def resources(template: Template, kind: str) -> dict[str, dict[str, Any]]:
     return {name: resource["Properties"] for name, resource in template.find_resources(kind).items()}
 
 
+def the_only(template: Template, kind: str) -> tuple[str, dict[str, Any]]:
+    """Give logical id and properties of the only resource of a type."""
+    ((name, properties),) = resources(template, kind).items()
+    return name, properties
+
+
 def statements(template: Template, role: str) -> list[dict[str, Any]]:
     """Return the policy statements of a role by the beginning of its logical id, actions and resources as lists."""
     return [

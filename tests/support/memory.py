@@ -17,6 +17,7 @@ from lanes.consumer import Consumer
 from lanes.consumer.records import RawRecord
 from lanes.errors import AwsError
 from lanes.producer.outgoing import SendEntry
+from lanes.testing import InMemoryLanes
 from lanes.testing.assertions import Journal, Silence
 from lanes.testing.calls import Calls, InLine
 from lanes.testing.clock import FakeClock
@@ -90,6 +91,14 @@ def consumer_of(engine: str, *, lanes: int = 3) -> dict[str, Any]:
     if engine == IN_PLACE:
         return {"engine": "mappings", "reserved_concurrency": max(2, 2 * lanes)}
     return {"engine": engine}
+
+
+def lanes_of(
+    consumer: Consumer, engine: str, *, lanes: list[dict[str, Any]] | None = None, **settings: Any
+) -> InMemoryLanes:
+    """Return lanes in memory for a consumer under an engine, with other settings of the consumer or lanes."""
+    raw: dict[str, Any] = {"consumer": {**consumer_of(engine), **settings}}
+    return InMemoryLanes(consumer, config=LanesConfig.from_dict(raw | ({"lanes": lanes} if lanes else {})))
 
 
 class World(MemoryStack):

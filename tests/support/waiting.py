@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from datetime import timedelta
 from pathlib import Path
@@ -25,6 +26,12 @@ def until(condition: Callable[[], bool], *, why: str = "the condition never held
             return
         threading.Event().wait(INTERVAL_SECONDS)
     raise AssertionError(why)
+
+
+def answers(port: int) -> bool:
+    """Return whether a server of this machine listens on a port."""
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
 
 
 PROC = Path("/proc")
