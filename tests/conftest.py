@@ -156,6 +156,15 @@ def _loopback_only():
         yield
 
 
+@pytest.fixture(scope="session")
+def postgres():
+    """A PostgreSQL server of the tests' own: one for all folders, each of whose tests has its own tables."""
+    from tests.support.postgres import PostgresServer
+
+    with PostgresServer() as server:
+        yield server
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _looked_up_once():
     """

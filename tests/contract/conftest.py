@@ -7,7 +7,6 @@ from tests.support.outbox import (  # noqa: F401 - fixtures
     bench,
     clock,
     dynamodb_subject,
-    postgres,
     postgresql_subject,
     sqlite_subject,
     subject,

@@ -1,5 +1,6 @@
 """The runbook's commands exist, and its rows name every event of a failed call."""
 
+import functools
 import re
 import shlex
 
@@ -29,9 +30,15 @@ def commands_of(page):
     return [line for line in typed if line.startswith("lanes ")]
 
 
+@functools.cache
+def command():
+    """Give the command with all its verbs, which takes a while to build."""
+    return typer.main.get_command(app)
+
+
 def check(line):
     """Follow a line through the command, and refuse verbs and options that it doesn't have."""
-    found = typer.main.get_command(app)
+    found = command()
     for word in shlex.split(line.partition(" -- ")[0])[1:]:
         if word.startswith("--"):
             assert word in {name for one in found.params for name in one.opts}, f"{line}: {word}"

@@ -27,7 +27,6 @@ from lanes.outbox.sql.writing import write
 from lanes.producer import Pacing, Producer
 from lanes.retries import RetryPolicy
 from lanes.testing.clock import FakeClock
-from tests.support.postgres import PostgresServer
 from tests.support.sending import ACCEPT, FakeSqs, make_deployment, queue_url
 
 
@@ -232,13 +231,6 @@ class Run:
 
 STORES = ("sqlite", "postgresql", "dynamodb")
 _numbers = itertools.count()
-
-
-@pytest.fixture(scope="session")
-def postgres():
-    """A PostgreSQL server of the tests' own."""
-    with PostgresServer() as server:
-        yield server
 
 
 @pytest.fixture
