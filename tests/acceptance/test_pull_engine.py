@@ -16,6 +16,10 @@ from tests.support.waiting import SLACK, TIMEOUT_SECONDS, until
 APP = ROOT / "tests" / "local" / "switching_app"
 STACK = "Switching"
 
+# The deployment takes most of the time. Quick are the engine in processes, in tests/cli/test_work.py, and its stack's
+# template.
+pytestmark = pytest.mark.deep
+
 
 class Handled:
     """The ids of handled messages, by the lines that the sample function prints."""

@@ -104,7 +104,7 @@ def test_with_one_slot_urgent_messages_are_first_however_short_the_outage(engine
 
 
 @pytest.mark.parametrize("begins", [1, pytest.param(3, marks=pytest.mark.nightly), 9])
-@pytest.mark.parametrize("arrives", [1.5, 3])
+@pytest.mark.parametrize("arrives", [1.5, pytest.param(3, marks=pytest.mark.deep)])
 def test_urgent_messages_that_were_tried_are_first_as_well(engine, begins, arrives):
     """They return when their pause has ended, not so long after the end of a batch that waited for the resource."""
     lanes = simulated(engine, 1)
@@ -122,7 +122,7 @@ def test_urgent_messages_that_were_tried_are_first_as_well(engine, begins, arriv
     assert [lane for _, lane in after[:16]] == ["HIGH"] * 16
 
 
-@pytest.mark.parametrize("slots", [1, 3])
+@pytest.mark.parametrize("slots", [1, pytest.param(3, marks=pytest.mark.deep)])
 def test_a_slot_that_receives_spends_few_receives_for_each_try(slots):
     """Two hours away: what is urgent was received about once a pause, so it is there when it is back."""
     lanes = simulated("pull", slots, messages=500)

@@ -192,8 +192,8 @@ def test_the_scenario_touches_every_call(slots, idempotency):
 @pytest.mark.parametrize(
     ("slots", "idempotency", "every"),
     [
-        (1, False, 7),
-        (3, True, 11),
+        (1, False, 13),
+        (3, True, 23),
         *each_call(*SETTINGS),
     ],
 )
@@ -246,8 +246,8 @@ RECEIVES = 7
 @pytest.mark.parametrize(
     ("slots", "idempotency", "beside", "every"),
     [
-        (1, False, "in line", 7),
-        (3, True, "late", 17),
+        (1, False, "in line", 13),
+        (3, True, "late", 37),
         *each_call(*((*setting, beside) for setting in SETTINGS for beside in BESIDE)),
     ],
 )
@@ -273,7 +273,7 @@ def test_any_one_call_of_a_slot_may_fail(slots, idempotency, beside, every, faul
 @pytest.mark.parametrize(
     ("idempotency", "beside", "every"),
     [
-        (False, "in line", 17),
+        (False, "in line", 31),
         pytest.param(True, "late", 13, marks=pytest.mark.deep),
         *(
             pytest.param(idempotency, beside, 1, marks=pytest.mark.nightly)
@@ -303,8 +303,8 @@ def test_any_one_call_may_fail_where_mappings_start_slots(idempotency, beside, e
 @pytest.mark.parametrize(
     ("engine", "slots", "idempotency", "every"),
     [
-        ("mappings", 1, True, 11),
-        ("pull", 3, False, 17),
+        ("mappings", 1, True, 23),
+        ("pull", 3, False, 37),
         *each_call(*((engine, *setting) for engine in ("mappings", "pull") for setting in SETTINGS)),
     ],
 )

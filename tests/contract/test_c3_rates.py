@@ -83,7 +83,7 @@ def most_in(starts, span):
     return max(sum(1 for at in times if begin <= at < begin + span) for begin in times)
 
 
-@pytest.mark.parametrize("slots", [1, 3, 10])
+@pytest.mark.parametrize("slots", [1, 3, pytest.param(10, marks=pytest.mark.deep)])
 @pytest.mark.parametrize(
     "rate",
     [

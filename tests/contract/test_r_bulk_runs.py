@@ -161,7 +161,10 @@ def test_a_run_that_an_operator_cancels_ends(bulk):
     assert [(told["cancelled"], told["done"]) for told in bulk.announced] == [(3, 0)]
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(
+    "fault",
+    ["killed after", *(pytest.param(one, marks=pytest.mark.deep) for one in FAULTS if one != "killed after")],
+)
 def test_the_end_is_told_whatever_call_fails(tmp_path, monkeypatch, fault):
     """Of the job, which is run again, of a consumer, and of the process that tells it."""
     for position in range(100):

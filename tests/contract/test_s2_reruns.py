@@ -128,6 +128,7 @@ def test_a_stream_is_written_batch_by_batch(spark, lanes, more_lanes, tmp_path):
     assert more_lanes.waiting() == 0
 
 
+@pytest.mark.deep
 def test_a_stream_with_a_new_checkpoint_sends_its_rows_again(spark, lanes, more_lanes, tmp_path):
     """The numbers of its batches restart, and none of them is taken for a batch of the old checkpoint."""
     source = tmp_path / "source"
@@ -254,6 +255,7 @@ def test_the_function_for_older_sparks_fails_with_the_reason_in_python(spark, la
         assert one["bad_row"]["row"] == {"data": "1", "group": "two words", "id": 4}
 
 
+@pytest.mark.deep
 def test_a_failed_session_has_the_counts_of_all_its_tries(spark, lanes, tmp_path):
     """Also those of partitions that ended well; the bad row is named."""
     table = spark.range(2000, numPartitions=2).selectExpr("if(id = 1900, 'NaN', '1') AS data", "id")
@@ -271,6 +273,7 @@ def test_a_failed_session_has_the_counts_of_all_its_tries(spark, lanes, tmp_path
     assert (failed["bad_row"]["partition"], failed["bad_row"]["row"]["id"]) == (1, 1900)
 
 
+@pytest.mark.deep
 def test_a_row_set_aside_in_each_start_counts_once_until_it_is_mended(spark, lanes, tmp_path):
     """A try that failed has set it aside too."""
     run = {"runId": "spring", "manifestPath": str(tmp_path), "onError": "quarantine"}

@@ -109,7 +109,7 @@ def test_all_messages_are_moved_in_the_order_of_their_groups(shop):
 
 @pytest.mark.parametrize("wait", [pytest.param(HIDDEN, id="soon"), pytest.param(LATE, id="late")])
 @pytest.mark.parametrize("gets_it", [False, True])
-@pytest.mark.parametrize("deletions", [0, 1, 9, 13])
+@pytest.mark.parametrize("deletions", [0, 9, *(pytest.param(one, marks=pytest.mark.deep) for one in (1, 13))])
 def test_a_run_killed_between_send_and_delete_loses_nothing(shop, clock, deletions, gets_it, wait):
     """The next run sends one message again, with its id: SQS drops it for five minutes, idempotency later."""
     with pytest.raises(Killed):

@@ -308,7 +308,10 @@ def test_bulk_jobs_have_a_stack_of_their_own():
     assert APPLICATION in types(both["PriorityLanes-bulk"])
 
 
-@pytest.mark.parametrize("context", [{}, {"stage": "demo-pull"}, {"stage": "outbox"}])
+@pytest.mark.parametrize(
+    "context",
+    [{}, *(pytest.param({"stage": one}, marks=pytest.mark.deep) for one in ("demo-pull", "outbox"))],
+)
 def test_a_deployment_without_bulk_keeps_the_outputs_that_deployed_bulk_jobs_read(context):
     """Without them the next update of the bulk jobs would fail."""
     plain, both = stacks_of_the_app(**context), stacks_of_the_app(**context, bulk="on")

@@ -105,7 +105,7 @@ def in_template(stack, text):
     return re.sub(r"\$\{([^}]+)\}", reference, text)
 
 
-@pytest.mark.parametrize("key", [False, True])
+@pytest.mark.parametrize("key", [pytest.param(False, marks=pytest.mark.deep), True])
 @pytest.mark.parametrize(
     "make",
     [

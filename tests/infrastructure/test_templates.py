@@ -107,7 +107,7 @@ APPS = {
     "bank with a fixed role": lambda: bank(mutable=False),
 }
 STACKS = {"bulk": 2, "bank": 6, "bank with a fixed role": 3}
-LONGEST = ("twenty lanes", "bulk", "bank with a fixed role")
+LONGEST = ("twenty lanes", "bulk", "bank", "bank with a fixed role")
 NAMES = [pytest.param(name, marks=pytest.mark.deep if name in LONGEST else ()) for name in APPS]
 
 

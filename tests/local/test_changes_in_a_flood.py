@@ -256,12 +256,9 @@ def test_engines_are_switched_in_the_middle_of_a_flood(platform, work, new_code)
 
 # Each takes a minute or more, so a change meets one engine here; both hold the contract's suites alike. More slots
 # than before are no harder to keep to.
+@pytest.mark.nightly
 @pytest.mark.parametrize(
-    ("change", "engine"),
-    [
-        pytest.param(*one, marks=pytest.mark.deep if one[0] == "fewer slots" else pytest.mark.nightly)
-        for one in zip(CHANGES, itertools.cycle(["mappings", "pull"]), strict=False)
-    ],
+    ("change", "engine"), list(zip(CHANGES, itertools.cycle(["mappings", "pull"]), strict=False))
 )
 def test_a_change_in_the_middle_of_a_flood(platform, work, new_code, change, engine):
     """Every message is handled, those of a group in order, with no more handlers at once than slots."""

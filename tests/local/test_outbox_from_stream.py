@@ -13,8 +13,9 @@ from tests.support.waiting import until
 STACK = "PriorityLanes-outbox"
 
 
-# Beyond the limit of other tests: the stack is deployed, and a message passes two functions.
-pytestmark = pytest.mark.timeout(600)
+# Beyond the limit of other tests: the stack is deployed, and a message passes two functions. Each step of that way
+# has a quick test.
+pytestmark = [pytest.mark.deep, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")

@@ -157,6 +157,7 @@ def test_a_port_in_use_is_told(tmp_path):
             AwsServer(port=port, log_path=tmp_path / "server.log").start()
 
 
+@pytest.mark.deep
 def test_lanes_local_runs_the_app_of_the_examples_and_leaves_nothing_behind():
     """One JSON line with its two lanes, its alarms and their one action, and an interrupt that ends every process."""
     app = ROOT / "examples" / "own_app"
@@ -185,6 +186,7 @@ def test_lanes_local_runs_the_app_of_the_examples_and_leaves_nothing_behind():
     assert status == 0
 
 
+@pytest.mark.deep
 def test_an_app_elsewhere_imports_the_library_by_its_installed_names(tmp_path):
     """
     It has nothing of this checkout on its path, and the dashboard finds the runbook.

@@ -117,9 +117,14 @@ def test_csv_is_read_as_by_python(do, lanes, tmp_path):
     ("second", "more"),
     [
         ("amount,id\n7,2\n", []),
-        ("2,7\n3,8\n", []),
-        ("id,amount\n2,7\n", ["--schema", "amount STRING, id STRING"]),
-        ("id,amount,currency\n2,7,EUR\n", []),
+        *(
+            pytest.param(*one, marks=pytest.mark.deep)
+            for one in (
+                ("2,7\n3,8\n", []),
+                ("id,amount\n2,7\n", ["--schema", "amount STRING, id STRING"]),
+                ("id,amount,currency\n2,7,EUR\n", []),
+            )
+        ),
     ],
     ids=["another order", "no names", "schema in another order", "more columns"],
 )
@@ -174,7 +179,7 @@ def test_ids_that_repeat_fail_before_anything_is_sent(do, lanes, tmp_path):
     assert lanes.waiting() == 5
 
 
-@pytest.mark.parametrize("column", ["map('tier', tier)", "tier"])
+@pytest.mark.parametrize("column", ["map('tier', tier)", pytest.param("tier", marks=pytest.mark.deep)])
 def test_equal_rows_are_one_message_and_counted(do, lanes, tmp_path, column):
     """An id that is derived from a row is that of its equals; Spark compares no maps, and they count too."""
     asked = [
@@ -217,6 +222,7 @@ def test_rows_are_equal_if_their_messages_are(spark, rows, messages):
     assert one_each(table, contents, identity=None, equal_rows="one").count() == messages
 
 
+@pytest.mark.deep
 def test_the_name_of_a_run_belongs_to_one_kind_selection_and_table(do, lanes, tmp_path, capsys):
     """Used for another one it would send nothing, or other rows; a changed table is said before it is sent."""
     asked = ["--table", table(tmp_path), "--id", "customer"]

@@ -26,15 +26,10 @@ def at_work(session):
         time.sleep(0.05)
 
 
+# Each starts a JVM, and is about our tests alone.
+@pytest.mark.nightly
 @pytest.mark.parametrize(
-    "leave",
-    [
-        # Each starts a JVM, and is about our tests alone.
-        pytest.param(at_work, marks=pytest.mark.deep),
-        pytest.param(killed, marks=pytest.mark.nightly),
-        pytest.param(lambda session: session.stop(), marks=pytest.mark.nightly),
-    ],
-    ids=["busy", "killed", "stopped"],
+    "leave", [at_work, killed, lambda session: session.stop()], ids=["busy", "killed", "stopped"]
 )
 def test_a_session_that_a_test_has_left_is_replaced(spark_sessions, leave):
     """By one that works; a session that is free stays."""

@@ -33,7 +33,13 @@ def test_columns_of_all_files_are_sent(do, lanes, tmp_path):
         assert data(lanes) == {"1": {"id": "1", "note": None}, "2": {"id": "2", "note": "late"}}
 
 
-@pytest.mark.parametrize("values", [("007", "7", "08"), ("1.50", "1.5", "2"), ("1E3", "1000", "-0")])
+@pytest.mark.parametrize(
+    "values",
+    [
+        ("007", "7", "08"),
+        *(pytest.param(one, marks=pytest.mark.deep) for one in (("1.50", "1.5", "2"), ("1E3", "1000", "-0"))),
+    ],
+)
 def test_values_in_names_of_folders_are_not_changed(do, lanes, tmp_path, values):
     """Spark takes the folder zip=007 for the number 7."""
     for value in values:
@@ -127,9 +133,14 @@ def test_a_time_gives_the_same_id_in_each_time_zone(spark, do, lanes, tmp_path):
     "more",
     [
         ["--id", "uuid()"],
-        ["--id", "concat('n-', monotonically_increasing_id())"],
-        ["--select", "*, rand() AS lot"],
-        ["--group-by", "CAST(rand(7) * 9 AS INT)"],
+        *(
+            pytest.param(one, marks=pytest.mark.deep)
+            for one in (
+                ["--id", "concat('n-', monotonically_increasing_id())"],
+                ["--select", "*, rand() AS lot"],
+                ["--group-by", "CAST(rand(7) * 9 AS INT)"],
+            )
+        ),
     ],
 )
 def test_an_id_that_is_another_at_each_read_is_refused(do, lanes, tmp_path, more):

@@ -117,6 +117,7 @@ def test_texts_of_messages_are_only_ever_shown(writing, tab, put):
     assert tab.locator("main img, dialog img, main script, dialog script").count() == 0
 
 
+@pytest.mark.deep
 def test_a_change_whose_dialog_was_closed_is_found_again(scene, writing, tab, put):
     """It goes on, the frame says so, and it can be stopped from there; what was not done stays."""
     put(300)

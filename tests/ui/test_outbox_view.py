@@ -1,5 +1,6 @@
 """The outbox in the browser: what waits, and changing it while it waits."""
 
+import pytest
 from playwright.sync_api import expect
 
 
@@ -47,6 +48,7 @@ def test_entries_are_prioritised_after_a_preview(scene, writing, tab):
     assert audit["who"].startswith("arn:aws:")
 
 
+@pytest.mark.deep
 def test_cancelled_entries_are_not_brought_back_by_a_retry(scene, writing, tab):
     """Each change comes after a preview."""
     scene.write("newsletter", 3)
