@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from lanes.config import Lane
 
 
+LONGEST_TEXT = 4_000
+"""Characters of an error, an outcome or a reason: a line of CloudWatch Logs that is too long comes in parts."""
+
+
 class Yielded(BaseException):
     """
     Raised by `HandlerContext.checkpoint` to leave a handler whose record yields.
@@ -95,13 +99,15 @@ def _away(error: BaseException) -> Unavailable:
 
 
 def text_of(value: object) -> str:
-    """Return a value of user code as text that DynamoDB and SQS accept; its type if it has none."""
+    """Return a value of user code as text that DynamoDB, SQS and a line of a log take; its type if it has none."""
     try:
         text = str(value)
     except KeyboardInterrupt:  # it ends the process
         raise
     except BaseException:  # noqa: BLE001 - it comes from user code
         text = f"a {type(value).__name__} without text"
+    if len(text) > LONGEST_TEXT:
+        text = f"{text[:LONGEST_TEXT]} ... ({len(text)} characters)"
     # Half a surrogate pair is text to Python alone: DynamoDB and SQS refuse it.
     return text.encode("utf-8", "replace").decode()
 
