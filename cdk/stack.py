@@ -33,8 +33,8 @@ from lanes.errors import ConfigurationError
 from .alarms.rule import RUNBOOK
 from .consumer import PriorityConsumer
 from .encryption import allow_in_key
-from .function.code import consumer_code
-from .function.lambda_function import FunctionProps
+from .function.code import consumer_code, refuse_missing
+from .function.lambda_function import HANDLER, FunctionProps
 from .observability import Observability, Severity
 from .outbox import Outbox
 from .parameter import LanesParameter
@@ -106,6 +106,7 @@ class PriorityLanesStack(Stack):
             tracing, role and log of the consumer's function, see :class:`FunctionProps`.
 
     Raises:
+        ConfigurationError: The folder has no module, or the module no name, of the handler.
         TypeError: There is no such prop, or its value has another type.
 
     Attributes:
@@ -184,12 +185,15 @@ class PriorityLanesStack(Stack):
                 queues=self.queues,
                 removal_policy=removal_policy,
             )
+        code = consumer_code(function_folder)
+        handler, layers = of_function.get("handler", HANDLER), of_function.get("layers", ())
+        refuse_missing(handler, function_folder, has_layers=bool(layers))
         self.consumer = PriorityConsumer(
             self,
             "Consumer",
             queues=self.queues,
             ledger=self.ledger,
-            code=consumer_code(function_folder),
+            code=code,
             outbox=table,
             schedules=self.schedules,
             removal_policy=removal_policy,

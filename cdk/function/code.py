@@ -20,6 +20,7 @@ from aws_cdk import aws_lambda as lambda_
 
 import lanes
 from lanes import outbox
+from lanes.errors import ConfigurationError
 
 from .lambda_function import ENTRY_POINT, RELAY
 from .packages import PYTHON, install_packages, install_reader
@@ -81,6 +82,37 @@ def consumer_code(folder: str | Path) -> lambda_.Code:
     # Here and not when it is bundled: there the error would come with pages of the CDK's own frames.
     _check_syntax([file for place, file in _files(source) if _is_module(place)])
     return _asset(source, functools.partial(bundle, source))
+
+
+def refuse_missing(handler: str, folder: str | Path, *, has_layers: bool) -> None:
+    """
+    Refuse a handler that Lambda would not find: it would show when the first message comes.
+
+    Args:
+        handler: Module and function.
+        folder: The function folder. With packages of its own (``requirements.txt``) they may have the module.
+        has_layers: Whether layers may have it.
+
+    Raises:
+        ConfigurationError: The handler has not this form, or the folder has no such module, or that no such name.
+
+    """
+    source, (module, _, name) = Path(folder), handler.rpartition(".")
+    place = source / module.replace(".", "/")
+    file = next(
+        (one for one in (place.with_name(f"{place.name}.py"), place / "__init__.py") if one.is_file()), None
+    )
+    problem = ""
+    if not module or not name:
+        problem = "give module and function, such as handler.lambda_handler"
+    elif file is None and not has_layers and not (source / "requirements.txt").is_file():
+        problem = f"the function folder {source} has no module {module}; give the folder that has it"
+    elif file is not None and not re.search(rf"\b{re.escape(name)}\b|import \*".encode(), file.read_bytes()):
+        problem = (
+            f"{file} has no {name}; add it, such as {name} = consumer.lambda_handler, or name another one"
+        )
+    if problem:
+        raise ConfigurationError([f"handler is {handler!r}: {problem}"], source="function")
 
 
 def relay_code() -> lambda_.Code:

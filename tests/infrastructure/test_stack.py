@@ -14,8 +14,10 @@ from aws_cdk import aws_lambda as lambda_
 from cdk_nag import AwsSolutionsChecks, ServerlessChecks
 
 from cdk import BulkEnqueue, LaneQueues, LanesParameter, Ledger, Outbox, PriorityConsumer, PriorityLanesStack
+from cdk.function.code import refuse_missing
 from cdk.stack import StackProps
 from lanes.config import LanesConfig
+from lanes.errors import ConfigurationError
 from tests.support.infrastructure import FOREIGN_CODE, FUNCTION_FOLDER, ROOT, new_app
 
 
@@ -120,6 +122,32 @@ def test_every_prop_of_a_stack_is_known():
     taken = {*inspect.signature(Stack.__init__).parameters} - {"self", "scope", "id"}
 
     assert taken == StackProps.__optional_keys__
+
+
+@pytest.mark.parametrize(
+    ("handler", "problem"),
+    [
+        ("handler", "give module and function, such as handler.lambda_handler"),
+        ("orders.lambda_handler", "has no module orders; give the folder that has it"),
+        ("handler.lambda_handlr", "handler.py has no lambda_handlr; add it"),
+        ("shop.lambda_handler", "shop/__init__.py has no lambda_handler; add it"),
+    ],
+)
+def test_a_handler_that_lambda_would_not_find_is_refused(tmp_path, handler, problem):
+    """It was deployed, and failed with the first message."""
+    (tmp_path / "handler.py").write_text("lambda_handler = None\n")
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "__init__.py").write_text("handle = None\n")
+
+    with pytest.raises(ConfigurationError, match=re.escape(problem)):
+        PriorityLanesStack(new_app(), "Shop", config=LanesConfig(), function_folder=tmp_path, handler=handler)
+
+
+def test_a_handler_of_a_package_or_of_a_layer_is_looked_for_by_lambda(tmp_path):
+    """This machine can't know what is in them."""
+    refuse_missing("vendor.lambda_handler", tmp_path, has_layers=True)
+    (tmp_path / "requirements.txt").write_text("vendor\n")
+    refuse_missing("vendor.lambda_handler", tmp_path, has_layers=False)
 
 
 @pytest.mark.parametrize(
