@@ -34,7 +34,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("pattern", ENGINES)
-@pytest.mark.parametrize("slots", [1, 3, 6])
+@pytest.mark.parametrize("slots", [pytest.param(1, marks=pytest.mark.deep), 3, 6])
 @pytest.mark.parametrize("name", FAULTS)
 def test_never_more_handlers_than_slots(name, slots, pattern):
     """The oracle watches each start of a handler."""

@@ -42,7 +42,7 @@ def go_on(scenario, seconds, *, lane="MAIN"):
             world.clock.now = max(world.clock.now, at)
 
 
-@pytest.mark.parametrize("what", ["fail", "crash", "exit"])
+@pytest.mark.parametrize("what", ["fail", "crash", pytest.param("exit", marks=pytest.mark.deep)])
 def test_a_group_waits_behind_its_message_for_fourteen_days(engine, what):
     """Others go on; the receives last, and a cancellation lets the group go on in its order."""
     scenario = blocking(engine)

@@ -109,7 +109,7 @@ def test_a_rate_does_not_change_the_order_of_lanes(engine, slots, rate):
     assert violations(lanes) == []
 
 
-@pytest.mark.parametrize("slots", [1, 3, pytest.param(10, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("slots", [3, *(pytest.param(one, marks=pytest.mark.deep) for one in (1, 10))])
 @pytest.mark.parametrize("rate", [2.0, *(pytest.param(one, marks=pytest.mark.nightly) for one in (0.5, 5.0))])
 def test_other_kinds_are_as_without_the_rate(engine, slots, rate):
     """Six hundred of a kind with a rate wait; others of the same lane, above and below are not held up."""

@@ -277,9 +277,9 @@ def test_data_that_looks_like_a_place_for_a_time_stays(machine):
     entry = SendEntry(entry_id="0", body=body, message_group_id="g", message_deduplication_id="d")
     machine.scheduler.create_schedule(
         Name="later",
-        ScheduleExpression=at_expression(machine.now),
+        ScheduleExpression=at_expression(machine.now + timedelta(hours=1)),
         FlexibleTimeWindow={"Mode": "OFF"},
         Target={"Arn": TARGET, "RoleArn": ROLE, "Input": call_of(machine.url, entry)},
     )
 
-    assert machine.look(timedelta(minutes=1)) == [body]
+    assert machine.look(timedelta(hours=2)) == [body]

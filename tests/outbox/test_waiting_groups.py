@@ -152,6 +152,7 @@ def test_a_relay_that_dies_before_it_wakes_a_group_leaves_it_a_timer(dynamodb, c
     assert len(run.sent()) == dynamodb.many + 2 - len(gone)
 
 
+@pytest.mark.deep
 def test_relays_that_die_again_and_again_before_they_wake_a_group_leave_it_a_timer(dynamodb, clock):
     """Each of them after it has published one more entry."""
     run = Run(dynamodb, clock)
@@ -279,7 +280,7 @@ THROTTLED = {
 }
 
 
-@pytest.mark.parametrize("share", [0.5, 1.0])
+@pytest.mark.parametrize("share", [pytest.param(0.5, marks=pytest.mark.deep), 1.0])
 def test_a_group_whose_partition_is_throttled_stops_no_other_group(dynamodb, clock, share):
     """Of its calls this share is refused to four relays; then it goes out whole and in order."""
     run = Run(dynamodb, clock, batch=10)
