@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections import defaultdict
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -34,17 +33,6 @@ if TYPE_CHECKING:
 EXHAUSTED, UNAVAILABLE = "attempts exhausted", "unavailable"
 
 
-class _Needed(dict[str, float]):
-    """Seconds by lane; a lane without any so far needs as many as the slowest."""
-
-    def __init__(self, least: float) -> None:
-        super().__init__()
-        self._least = least
-
-    def __missing__(self, lane: str) -> float:
-        return max(self.values(), default=self._least)
-
-
 class Attempts:
     """
     Runs attempts and counts them in the ledger.
@@ -52,6 +40,7 @@ class Attempts:
     Attributes:
         resolve: decodes a record and finds its handler.
         longest: the longest time that a record of each lane took in this environment, in seconds.
+        needed: seconds that a record of each lane needs; one of a lane without any so far as many as the slowest.
         breakers: the breakers of the handlers' resources.
 
     """
@@ -76,9 +65,9 @@ class Attempts:
         self._monotonic = monotonic
         self._limit = settings.function_timeout.total_seconds() * WHOLE_INVOCATION
         configured = settings.record_time.total_seconds() if settings.record_time else 0.0
-        self.longest: defaultdict[str, float] = defaultdict(float)
         self._least = min(configured + SETTLING, self._limit)
-        self.needed = _Needed(self._least)
+        self.longest = dict.fromkeys((lane.name for lane in config.lanes), 0.0)
+        self.needed = dict.fromkeys(self.longest, self._least)
         self.breakers = breakers
         self._is_alone = settings.reserved_concurrency == 1
         self._tried_within = min(settings.reserved_concurrency, TRIED_WITHIN)
@@ -108,6 +97,8 @@ class Attempts:
         if took > self.longest[lane.name]:
             self.longest[lane.name] = took
             self.needed[lane.name] = max(self._least, min(took + SETTLING, self._limit))
+            slowest = max(self.needed[name] for name, longest in self.longest.items() if longest)
+            self.needed.update((name, slowest) for name, longest in self.longest.items() if not longest)
 
     def decoded(self, batch: Batch) -> Batch:
         """Return a batch in which the bodies of other programs are messages, where a decoder makes some."""

@@ -224,8 +224,7 @@ class Waker:
         except Exception:  # noqa: BLE001 - a ring must not cost the answer to a batch
             report.failed_call(self._looking.telemetry, Event.BELL_NOT_RUNG)
 
-    @contextlib.contextmanager
-    def beside_handler(self, *, hides: bool, more: bool) -> Iterator[None]:
+    def watch(self, *, hides: bool, more: bool) -> None:
         """
         Watch a record, from when it has taken nearly a second.
 
@@ -237,10 +236,10 @@ class Waker:
         # Where counts said how many wait, that many slots have their ring.
         self._hides = hides or (more and now + COALESCING >= self._asks_at)
         self._due_at = now + COALESCING - TICK
-        try:
-            yield
-        finally:
-            self._due_at = float("inf")
+
+    def rest(self) -> None:
+        """End the watch of a record."""
+        self._due_at = float("inf")
 
     def _wake(self, bell: Ringing, lanes: Collection[str], *, at_least: int) -> AwsError | None:
         """Ring for so many slots. Runs beside the handler, so it reports nothing."""
@@ -375,16 +374,15 @@ class HandBack:
         outcomes.keep(records, Outcome(delay=delay, reason=reason))
         self._settlement.settle(self._time.batch(lane, records), outcomes)
 
-    @contextlib.contextmanager
-    def beside_handler(self, lane: Lane) -> Iterator[None]:
+    def watch(self, lane: Lane) -> None:
         """Run the timer while a handler runs."""
         looking = self._looks.looking
         self._fires_at = looking.clock() + (looking.pace.typical(lane) or SPREAD) + FRESH
         self._start()
-        try:
-            yield
-        finally:
-            self._timer.stop()
+
+    def rest(self) -> None:
+        """Stop the timer."""
+        self._timer.stop()
 
     @contextlib.contextmanager
     def outside(self) -> Iterator[None]:

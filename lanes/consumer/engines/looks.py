@@ -198,7 +198,7 @@ class Looks:
         """Ask a lane. Runs beside the handler, so it changes nothing here."""
         looking, left = self.looking, self.seconds_left()
         asked, began_at = min(self.most, looking.pace.most(lane, seconds_left=left)), looking.clock()
-        look = Look(lane=lane, asked=asked, began_at=began_at)
+        answered = partial(Look, lane=lane, asked=asked, began_at=began_at)
         visibility, receive = visibility_in_hand(left), looking.queues.receive
         records: list[RawRecord] = []
         calls, tries = 0, 1 if wait else looking.pace.tries(lane)
@@ -211,9 +211,9 @@ class Looks:
                 records += found
         except AwsError as error:
             if not records:
-                return dataclasses.replace(look, error=error)
+                return answered(error=error)
         took = 0.0 if wait else (looking.clock() - began_at) / calls
-        return dataclasses.replace(look, records=records, took=took, calls=calls)
+        return answered(records=records, took=took, calls=calls)
 
     def take(self, lane: Lane, records: Sequence[RawRecord]) -> None:
         """Take records in hand, in their order."""
@@ -337,6 +337,7 @@ class Choice:
         self.lanes = lanes
         self.from_reserve: Lane | None = None
         self._names = frozenset(lane.name for lane in lanes)
+        self._limited = [lane for lane in lanes if lane.max_wait is not None]
         self._paused = paused
         self._policy = policy
         self._reserve = reserve
@@ -356,6 +357,10 @@ class Choice:
     def above(self, lane: Lane) -> list[Lane]:
         """Return those with priority over a lane."""
         return self._served(self._policy.above(lane))
+
+    def overdue_below(self, lane: Lane) -> Lane | None:
+        """Return the first lane with less priority than a lane with a record that is due from the reserve."""
+        return self.overdue(self._served([one for one in self._limited if lane.outranks(one)]))
 
     def first(self, order: Sequence[Lane], *, expected: float) -> Lane | None:
         """Return the first lane with records in hand, after a look at those before it if one is due."""
@@ -388,5 +393,5 @@ class Choice:
         return records is not None and self._reserve.admits(lane, records[0])
 
     def _served(self, lanes: Sequence[Lane]) -> list[Lane]:
-        paused = self._paused.lanes()
+        paused = self._paused.lanes() if lanes else ()
         return [lane for lane in lanes if lane.name in self._names and lane.name not in paused]
