@@ -103,7 +103,8 @@ class DeadLetterReader(DataSourceReader):
         )
         of_group = Counter(letter.group for letter in listing.letters)
         is_cut = len(listing.letters) >= self._options.limit
-        if listing.beyond and not is_cut and max(of_group.values(), default=0) < LARGEST_RECEIVE:
+        may_be_behind = max(of_group.values(), default=0) >= LARGEST_RECEIVE
+        if listing.beyond and listing.is_hidden and not is_cut and not may_be_behind:
             raise DeadLettersHiddenError(partition.value, read=len(listing.letters), missing=listing.beyond)
         missing = listing.received - len(listing.letters) + listing.beyond
         if missing:

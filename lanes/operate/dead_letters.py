@@ -301,13 +301,16 @@ class Listing:
     Attributes:
         letters: the matching dead letters, each group in its order.
         received: number of dead letters received.
-        beyond: approximate number of the others: after ten of their group, hidden by another reader, or over the limit.
+        beyond: approximate number of the others: after ten of their group, hidden by another reader, come since, or
+            over the limit.
+        is_hidden: whether another reader has some of them, or the hold of this one ended before its last receive.
 
     """
 
     letters: list[DeadLetteredMessage]
     received: int
     beyond: int
+    is_hidden: bool
 
 
 def list_dead_letters(
@@ -343,6 +346,7 @@ def list_dead_letters(
         letters=found,
         received=len(seen),
         beyond=max(0, depth.messages - len(seen)) + cut,
+        is_hidden=depth.in_flight != len(seen),
     )
 
 

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from lanes.depth import LaneDepth
 from lanes.operate.dead_letters import DeadLetteredMessage
 from spark_jobs.options import ReaderOptions
 from spark_jobs.source import RECEIVES, DeadLetterReader, DeadLettersHiddenError
@@ -13,9 +14,9 @@ from spark_jobs.source import RECEIVES, DeadLetterReader, DeadLettersHiddenError
 class Queue:
     """The dead letters of a lane; each receive hides ten, none of a group with a hidden one."""
 
-    def __init__(self, groups, *, hidden=0):
+    def __init__(self, groups, *, hidden=0, late=0):
         self.visible = [letter(number, group) for number, group in enumerate(groups)]
-        self.all = len(self.visible) + hidden
+        self._in_flight, self._late = hidden, late
         self.given_back = 0
         self._locked = set()
         self._lock = threading.Lock()
@@ -29,11 +30,12 @@ class Queue:
             free = [one for one in self.visible if one.group not in self._locked][:limit]
             self._locked |= {one.group for one in free}
             self.visible = [one for one in self.visible if one not in free]
+            self._in_flight += len(free)
         return free
 
     def dead_letters(self, _lane):
         """Count."""
-        return SimpleNamespace(messages=self.all)
+        return LaneDepth(backlog=len(self.visible) + self._late, in_flight=self._in_flight)
 
     def give_back(self, letters):
         """Make them visible."""
@@ -80,3 +82,9 @@ def test_a_read_that_misses_dead_letters_fails(monkeypatch, capsys):
 
     assert len(read(monkeypatch, Queue(["a"] * 12))) == 10
     assert '"about": 2' in capsys.readouterr().err
+
+
+def test_dead_letters_that_come_while_others_are_read_fail_no_read(monkeypatch, capsys):
+    """A lane that is in trouble gets more of them all the time, and nobody hides them."""
+    assert len(read(monkeypatch, Queue(["a", "b", "c"], late=5))) == 3
+    assert '"about": 5' in capsys.readouterr().err
