@@ -12,6 +12,8 @@ import pytest
 from lanes.config import LanesConfig
 from lanes.errors import ConfigurationError
 from lanes.outbox import EntryFilter, EntryState, Operator
+from lanes.outbox.dynamodb.operations import DynamoDBOutboxOperations
+from lanes.outbox.dynamodb.store import DynamoDBOutboxStore
 from lanes.outbox.operations import cancelled_by
 from lanes.outbox.rules import Mark, lane_shares
 from tests.support.outbox import LOCK, abandoned, failed, new_outbox
@@ -293,3 +295,40 @@ def test_moving_the_first_of_a_group_to_another_lane_frees_the_next(bench):
 
     bench.operations.prioritize([a], priority=-100, lane="MAIN", now=bench.clock())
     assert bench.ids() == ["b", "a"]
+
+
+class Repeats:
+    """A client that has lost its first answer to each update, and repeats it."""
+
+    def __init__(self, client):
+        self._client = client
+
+    def __getattr__(self, name):
+        return getattr(self._client, name)
+
+    def update_item(self, **parameters):
+        """Update twice."""
+        self._client.update_item(**parameters)
+        return self._client.update_item(**parameters)
+
+
+@pytest.mark.parametrize("verb", ["prioritize", "cancel", "retry"])
+def test_a_change_whose_answer_was_lost_is_counted(dynamodb_subject, clock, verb):
+    """The repeat finds the entry changed, by itself; the next one of its group waits for nothing."""
+    desk = Desk(dynamodb_subject, clock)
+    desk.write(("a", "mail.sent", "g", 7), ("b", "mail.sent", "g", 7))
+    if verb == "retry":
+        desk.operator.cancel(EntryFilter(ids=frozenset({"a"})))
+    clock.advance(0.1234567)
+    store = DynamoDBOutboxStore(
+        table=dynamodb_subject.name, client=Repeats(dynamodb_subject.client), concurrency=1
+    )
+    operator = Operator(store=DynamoDBOutboxOperations(store), config=CONFIG, who="ops", clock=clock)
+    change = {
+        "prioritize": lambda of: operator.prioritize(of, 60),
+        "cancel": operator.cancel,
+        "retry": operator.retry,
+    }
+
+    assert change[verb](EntryFilter(ids=frozenset({"a"}))) == 1
+    assert dynamodb_subject.operations.audits()[0].changed == 1
