@@ -188,6 +188,7 @@ def _letter(lane: str, message: Any) -> DeadLetteredMessage:
         # AWS: the queue from which SQS moved a message (API_ReceiveMessage); nobody else can set it.
         moved_by_sqs="DeadLetterQueueSourceArn" in system,
         trace_header=system.get(TRACE_HEADER, ""),
+        first_received_at=int(system["ApproximateFirstReceiveTimestamp"]) / 1000,
     )
 
 

@@ -120,6 +120,7 @@ class DeadLetteredMessage:
         note: the consumer's note; empty if SQS moved the message by itself, or nothing fitted beside the body.
         moved_by_sqs: whether SQS says that it moved the message.
         trace_header: X-Ray's tracing header; empty for none.
+        first_received_at: when SQS gave it out for the first time, on SQS's clock as ``sent_at``.
 
     """
 
@@ -134,6 +135,7 @@ class DeadLetteredMessage:
     note: Mapping[str, Any]
     moved_by_sqs: bool = False
     trace_header: str = ""
+    first_received_at: float
 
     @property
     def kind(self) -> str:
@@ -179,6 +181,11 @@ class DeadLetteredMessage:
     def sent_as(self) -> str:
         """The deduplication id of the original; empty if the note has none."""
         return str(self.note.get("deduplication_id") or "")
+
+    @property
+    def is_redriven(self) -> bool:
+        """Whether it was a copy of a dead letter, of any run."""
+        return self.sent_as.startswith(REDRIVEN)
 
     @property
     def copied_as(self) -> str:

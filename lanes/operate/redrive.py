@@ -4,7 +4,8 @@ Redrive the dead letters of a queue to their lane, or delete them.
 A redrive copies first and deletes afterwards, so a run that is killed at any point loses nothing. The copy's
 deduplication id is made from the dead letter's id, so SQS drops a second copy within five minutes. The queue itself is
 the state of the run: another run continues where this one ended. A message that fails again returns during the run; it
-is recognised by its copy's deduplication id, and stays.
+is recognised by its copy's deduplication id, and stays. So does one that another run sent since this one began: two
+runs at once would send what fails to each other for ever.
 """
 
 from __future__ import annotations
@@ -183,6 +184,7 @@ class DeadLetterRun:
         self._pace = Pace(task.rate, clock, pause)
         self._groups: defaultdict[str, _Group] = defaultdict(_Group)
         self._alone = 0
+        self._began: float | None = None
 
     def run(self) -> RunProgress:
         """
@@ -296,7 +298,7 @@ class DeadLetterRun:
         """Copy and delete fresh dead letters."""
         task = self._task
         # Copied once more, a copy of this run that failed again would keep it going for ever.
-        letters = [letter for letter in received if letter.sent_as not in self._groups[letter.group].sent]
+        letters = [letter for letter in received if not self._came_back(letter)]
         self.progress.returned += len(received) - len(letters)
         wanted = [letter for letter in letters if task.wanted.matches(letter)]
         self.progress.kept += len(letters) - len(wanted)
@@ -307,6 +309,16 @@ class DeadLetterRun:
                 self._delete(ready)
                 ready = []
         self._delete(ready)
+
+    def _came_back(self, letter: DeadLetteredMessage) -> bool:
+        """Whether a letter was redriven during the run, and failed again."""
+        # Of its own copies it knows; for others it needs a time on SQS's clock, which is that of its first new letter.
+        if self._began is None and letter.receive_count == 1:
+            self._began = letter.first_received_at
+        if letter.sent_as in self._groups[letter.group].sent:
+            return True
+        is_late = self._began is not None and letter.sent_at > self._began
+        return self._task.copies and letter.is_redriven and is_late
 
     def _moved(self, wave: Sequence[DeadLetteredMessage]) -> Sequence[DeadLetteredMessage]:
         """Copy letters of different groups to the lane, if that is asked for; return those that may be deleted."""

@@ -24,6 +24,7 @@ def letter(number, *, reason="attempts exhausted", group="customer-4711", age=7_
         body=json.dumps({"type": "order.placed", "id": f"afbdfcd6-4c44-7dc9-9983-f7057c06d{number:03}"}),
         group=group,
         sent_at=NOW,
+        first_received_at=0.0,
         receive_count=1,
         attributes={},
         note={"reason": reason, "error": "TimeoutError: late", "attempts": 5, "dead_lettered_at": NOW - age},

@@ -208,6 +208,7 @@ def letter():
         body="{}",
         group="g",
         sent_at=NOON,
+        first_received_at=0.0,
         receive_count=1,
         attributes={},
         note={},

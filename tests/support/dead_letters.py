@@ -116,6 +116,7 @@ def letter_of(lane, message):
         group=message.group,
         sent_at=message.sent_at,
         receive_count=message.receive_count,
+        first_received_at=message.first_received_at,
         attributes={},
         note=message.attributes if isinstance(message.attributes, dict) else {},
         moved_by_sqs=message.dead_letter_source is not None,

@@ -28,6 +28,7 @@ LETTER = DeadLetteredMessage(
     body='{"type": "order.placed", "id": "order-7"}',
     group="customer-1",
     sent_at=1000.0,
+    first_received_at=0.0,
     receive_count=1,
     attributes={"lanes.run": {"DataType": "String", "StringValue": "3-0123456789abcdef/statements"}},
     note={

@@ -303,6 +303,29 @@ def test_what_fails_again_at_once_is_sent_once_and_stays(queues):
     assert run(queues).done == 30, "another run means what came back of this one"
 
 
+def test_two_runs_at_once_do_not_send_what_fails_to_each_other(queues):
+    """Each took the other's copies for new dead letters: twelve of two operators were handled sixty times."""
+    for number in range(30):
+        queues.put(number, group=f"g{number}")
+    rounds = iter(range(100))
+
+    def other_run(name):
+        if name == "receive" and next(rounds, None) is not None:
+            queues.clock.advance(1)
+            queues.give_up_what_arrived()
+            queues.before_call = lambda _name: None
+            letters = queues.receive("MAIN", limit=3, hold=timedelta(seconds=30), wait=False)
+            queues.copy(letters)
+            queues.delete(letters)
+            queues.before_call = other_run
+
+    queues.before_call = other_run
+    progress = run(queues)
+
+    assert progress.done <= 30 + 3
+    assert progress.returned > 0
+
+
 def test_deleting_copies_nothing(queues):
     """What is meant is gone, the rest stays."""
     for number in range(10):

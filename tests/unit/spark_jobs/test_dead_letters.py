@@ -51,6 +51,7 @@ def letter(number, group):
         body="{}",
         group=group,
         sent_at=1.0,
+        first_received_at=0.0,
         receive_count=1,
         attributes={},
         note={},
