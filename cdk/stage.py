@@ -82,7 +82,9 @@ class StageSettings:
             raise _wrong(
                 f"removal is {removal!r}: 'retain' keeps queues, table and logs, 'destroy' deletes them"
             )
-        stage = node.try_get_context("stage")
+        # In cdk.json a value may be a number.
+        given = node.try_get_context("stage")
+        stage = None if given is None else str(given)
         # AWS: a stack name has letters, digits and hyphens (CloudFormation, CreateStack).
         if stage is not None and not STAGE_NAME.fullmatch(stage):
             raise _wrong(
@@ -129,7 +131,7 @@ def _is_on(node: Node, name: str, *, adds: str) -> bool:
 
 def _alarm_topic(node: Node) -> str | None:
     topic = node.try_get_context("alarm_topic") or None
-    if topic is not None and not TOPIC_ARN.fullmatch(topic):
+    if topic is not None and not TOPIC_ARN.fullmatch(str(topic)):
         raise _wrong(
             f"alarm_topic is {topic!r}: give the ARN of an SNS topic, such as arn:aws:sns:REGION:ACCOUNT:NAME"
         )

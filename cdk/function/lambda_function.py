@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import NamedTuple, TypedDict
 
 import jsii
-from aws_cdk import CfnResource, Duration, RemovalPolicy, Stack
+from aws_cdk import CfnResource, Duration, RemovalPolicy, Stack, Token
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
@@ -16,6 +16,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct, IValidation
 
 from lanes.config import deployment
+from lanes.errors import ConfigurationError
 
 from ..encryption import allow_logs, grant_key
 from ..findings import acknowledge, acknowledge_wildcard, reference_from
@@ -33,6 +34,7 @@ RUNTIME = lambda_.Runtime.PYTHON_3_14
 ARCHITECTURE = lambda_.Architecture.ARM_64
 METRICS_NAMESPACE = "PriorityLanes"
 ALIAS = "live"
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 
 class FunctionProps(TypedDict, total=False):
@@ -96,12 +98,19 @@ def own_variables(scope: Construct, document: str, props: FunctionProps) -> dict
         document: The deployment document.
         props: How the function runs.
 
+    Raises:
+        ConfigurationError: There is no such ``log_level``.
+
     """
+    level = props.get("log_level", "INFO")
+    if not Token.is_unresolved(level) and level.upper() not in LEVELS:
+        problem = f"log_level is {level!r}; it must be one of {', '.join(LEVELS)}, and is INFO if you omit it"
+        raise ConfigurationError([problem], source=scope.node.path)
     return {
         deployment.VARIABLE: document,
         "POWERTOOLS_SERVICE_NAME": service_of(scope, props),
         "POWERTOOLS_METRICS_NAMESPACE": METRICS_NAMESPACE,
-        "LOG_LEVEL": props.get("log_level", "INFO"),
+        "LOG_LEVEL": level,
     }
 
 

@@ -93,6 +93,10 @@ def test_a_stage_that_cannot_be_part_of_a_stack_name_is_refused():
     """Before CloudFormation or jsii says it less clearly."""
     with pytest.raises(ConfigurationError, match=r"my_stage.*letters, digits and hyphens"):
         StageSettings.from_context(App(context={"stage": "my_stage"}).node)
+    # cdk.json may have numbers.
+    assert StageSettings.from_context(App(context={"stage": 3}).node).stage == "3"
+    with pytest.raises(ConfigurationError, match="alarm_topic is 7: give the ARN"):
+        StageSettings.from_context(App(context={"alarm_topic": 7}).node)
 
 
 def test_an_alarm_topic_is_notified_by_every_alarm():

@@ -207,6 +207,15 @@ def test_a_variable_of_the_construct_cant_be_replaced():
         )
 
 
+def test_a_log_level_that_does_not_exist_is_refused():
+    """It was INFO without a word."""
+    with pytest.raises(ConfigurationError, match="log_level is 'TRACE'; it must be one of DEBUG, INFO"):
+        foreign_stack(
+            lanes_config(1),
+            then=lambda stack, queues, _consumer: further_consumer(stack, queues, log_level="TRACE"),
+        )
+
+
 def test_an_environment_over_lambdas_limit_is_refused():
     """Lambda allows 4 KB, which CloudFormation would only find out in the middle of a deployment."""
     with pytest.raises(ConfigurationError, match="bytes and Lambda allows 4096"):
