@@ -42,6 +42,7 @@ class Attempts:
         longest: the longest time that a record of each lane took in this environment, in seconds.
         needed: seconds that a record of each lane needs; one of a lane without any so far as many as the slowest.
         breakers: the breakers of the handlers' resources.
+        slots_wait: whether a slot waits for its resource, with nothing in hand; else a batch does.
 
     """
 
@@ -69,6 +70,7 @@ class Attempts:
         self.longest = dict.fromkeys((lane.name for lane in config.lanes), 0.0)
         self.needed = dict.fromkeys(self.longest, self._least)
         self.breakers = breakers
+        self.slots_wait = config.receives
         self._is_alone = settings.reserved_concurrency == 1
         self._tried_within = min(settings.reserved_concurrency, TRIED_WITHIN)
 
@@ -165,16 +167,19 @@ class Attempts:
         # Its batch may end long after that time.
         return Outcome(delay=delay, since=self._clock(), reason=reason)
 
-    def until_next_try(self, lane: Lane, record: RawRecord, breaker: Breaker) -> Outcome:
-        """Return the outcome of a record whose resource is away for a pause."""
+    def until_next_try(
+        self, lane: Lane, record: RawRecord, breaker: Breaker, *, has_tried: bool = False
+    ) -> Outcome:
+        """Return the outcome of a record whose resource is away for a pause, and which may have tried it."""
         pause = breaker.seconds_left
         if self.has_several_resources:
             # No slot waits, so that a lower lane must not have its records back first.
             is_later = lane.position > 0 and not breaker.is_for_others
             return self.until_back(lane, record, pause + TRIED_WITHIN * is_later)
         # Nothing is received meanwhile, and each slot should find what is urgent, whichever is the first to find the
-        # resource. The others make their tries of other records.
-        return self.until_back(lane, record, min(pause, self._tried_within))
+        # resource. After a try the others make theirs of other records.
+        is_at_once = self.slots_wait and not has_tried
+        return self.until_back(lane, record, 0 if is_at_once else min(pause, self._tried_within))
 
     def goes_ahead(self, lane: Lane, breaker: Breaker) -> bool:
         """
@@ -384,7 +389,7 @@ class Attempts:
             reason = Reason.ALONE if way.is_alone else Reason.AWAY
             outcome = self.until_back(lane, attempt.record, way.seconds, reason=reason)
         else:
-            outcome = self.until_next_try(lane, attempt.record, breaker)
+            outcome = self.until_next_try(lane, attempt.record, breaker, has_tried=True)
         entry = dataclasses.replace(attempt.before, away_since=way.since)
         return dataclasses.replace(outcome, entry=entry, error=text_of(error))
 

@@ -156,7 +156,7 @@ class Corridor:
         attempts, lane = self.attempts, batch.lane
         pause, several = breaker.seconds_left, attempts.has_several_resources
         left = batch.seconds_left - attempts.needed[lane.name]
-        waits = not several and len(rest) == len(batch.records)
+        waits = not (attempts.slots_wait or several) and len(rest) == len(batch.records)
         if pause and waits and left > 0 and not batch.is_stopped():
             # The wait is billed, but each return would use up a receive, of which SQS grants a thousand.
             attempts.breakers.wait(pause, left=left)

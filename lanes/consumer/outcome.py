@@ -201,11 +201,14 @@ LONGEST_BLOCKED = 15 * 60.0
 LONGEST_UNKNOWN = 60.0
 """Most seconds between two tries of a record of an unknown kind: so soon is it handled after a deploy."""
 
-OUTAGE_RECEIVES = 500
+FREE_RECEIVES, OUTAGE_RECEIVES = 200, 500
 LONGEST_AFTER_OUTAGE = 60.0
 """
-Most seconds for which so many receives alone keep a record away that returns for a cause with an end: its resource, a
-service of AWS, or code that is on its way. For eight hours it is there a minute after that end.
+Receives that keep no record away that returns for a cause with an end (its resource, a service of AWS, or code that is
+on its way); those that keep it away for a minute; and that minute.
+
+So for five hours it is there a minute after that end. An outage of twenty minutes takes up to 95 receives: where each
+of them counted, HIGH came behind 290 lower records (docs/decisions.md#when-the-resource-is-away).
 """
 
 # AWS: a message lives at most 14 days (SQS quotas). The receives above those of outages take as long, so neither yields
@@ -221,8 +224,9 @@ def receive_floor(receive_count: int) -> float:
 
 def outage_floor(receive_count: int) -> float:
     """Return the shortest delay of a record that returns for a cause with an end, in seconds."""
-    floor = receive_floor(receive_count)
-    return min(floor, LONGEST_AFTER_OUTAGE) if receive_count <= OUTAGE_RECEIVES else floor
+    if receive_count <= FREE_RECEIVES:
+        return 0.0
+    return LONGEST_AFTER_OUTAGE if receive_count <= OUTAGE_RECEIVES else receive_floor(receive_count)
 
 
 def shortest_delay(records: Sequence[RawRecord]) -> int:

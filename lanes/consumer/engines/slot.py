@@ -186,6 +186,11 @@ class Slot:
                 break
         self.leave()
 
+    def wait_for_resource(self) -> None:
+        """Wait until a record may start, or no time is left."""
+        while not self.time.is_over and self._waits_for_resource():
+            pass
+
     def _order(self) -> list[Lane]:
         """Return the lanes in the order in which this slot serves them."""
         order, attempts = self.choice.order(), self.services.corridor.attempts

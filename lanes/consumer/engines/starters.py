@@ -109,6 +109,7 @@ class Starters:
         with self._slot(context, self._lanes, rung=None, is_mapped=True) as slot:
             if lane_rings is None:
                 kept = slot.handle(lane, batch, is_mapped=True).kept if batch else []
+                slot.wait_for_resource()
                 slot.leave()
                 return kept
             if self._services.paused.is_paused(lane):

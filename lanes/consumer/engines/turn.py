@@ -95,21 +95,22 @@ class SlotTurn:
         if self._is_suspected(rest[0]):
             slot.serve_others()
         began, is_ahead = self._services.clock(), self._is_overdue
-        while not (is_ahead or goes_ahead) and (above := slot.before(lane, expected=expected)) is not None:
+        while not (is_ahead or goes_ahead or self._is_paused(rest[0])):
+            if (above := slot.before(lane, expected=expected)) is None:
+                break
             if is_ahead := reserve.admits(lane, rest[0]):
                 break
             if (reason := self._set_aside_for(above, rest[0], since=began)) is not None:
                 return Outcome(delay=shortest_delay(rest), reason=reason)
         if not (is_ahead or goes_ahead) and not slot.can_look_above(lane):
             return Outcome(delay=shortest_delay(rest), reason=Reason.TIME)
-        breaker = self._services.corridor.attempts.breaker_of(rest[0])
-        if breaker is not None and breaker.seconds_left:
-            # A record above that was served here found the resource away.
-            return Proceed(most=0)
         # Each way to a start passes here: no record skips the rate, or starts after a stop or too late.
         chosen_at = reserve.monotonic()
         if self._needs_whole_invocation(rest[0]) or not self._wait_for_rate(rest[0], is_ahead=is_ahead):
             return Outcome(delay=shortest_delay(rest), reason=Reason.TIME)
+        if self._is_paused(rest[0]):
+            # A record above that was served here found the resource away.
+            return Proceed(most=0)
         during = slot.beside_handler(lane)
         if is_ahead:
             waited = reserve.monotonic() - chosen_at
@@ -224,6 +225,11 @@ class SlotTurn:
         waits_long = self._services.clock() - since > KEPT_ASIDE and not self._services.is_alone
         return Reason.ASIDE if waits_long else None
 
+    def _is_paused(self, record: RawRecord) -> bool:
+        """Whether the resource of a record was found away, so that none starts, nor is received to be returned."""
+        breaker = self._services.corridor.attempts.breaker_of(record)
+        return breaker is not None and breaker.seconds_left > 0
+
     def _is_given_back(self, record: RawRecord) -> bool:
         """Whether this batch was given back beside a record of another: then another slot may have it by now."""
         return self._outcomes.behind(record) is not None
@@ -256,9 +262,11 @@ class SlotTurn:
         slot, lane, rate = self._slot, self._batch.lane, self._services.rate
         # With an interval of 0 no time would pass between two looks.
         recheck = max(FRESH, self._services.config.consumer.recheck_interval.total_seconds())
-        while rate is not None and (wait := rate.wait()) > 0:
+        while rate is not None and not self._is_paused(record) and (wait := rate.wait()) > 0:
             self._services.sleep(min(wait, recheck))
-            while not is_ahead and (above := slot.above(lane, expected=0.0)) is not None:
+            while not (is_ahead or self._is_paused(record)):
+                if (above := slot.above(lane, expected=0.0)) is None:
+                    break
                 self._serve(above)
             if not slot.time.has_time_for(lane):
                 return False

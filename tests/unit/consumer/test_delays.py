@@ -40,13 +40,14 @@ def test_a_thousand_receives_outlast_any_retention():
 
 @given(receives=st.integers(1, 500))
 @example(receives=500)
-def test_for_eight_hours_of_an_outage_a_message_is_back_a_minute_after_its_end(receives):
-    """However often it was received: then the most urgent goes first. That takes eight hours for 500 receives."""
+def test_for_five_hours_of_an_outage_a_message_is_back_a_minute_after_its_end(receives):
+    """However often it was received: then the most urgent goes first. That takes five hours for 500 receives."""
     delays, record = Delays(ConsumerSettings(), Random(1)), record_with("m", receive_count=receives)
 
     assert delays.untouched(lane_with(), record, 1.0) <= 60
     assert delays.while_unknown(lane_with(), record, waited=1.0, left=DAY) <= 60
-    assert sum(outage_floor(count) for count in range(1, 601)) > 8 * 3600
+    assert sum(outage_floor(count) for count in range(1, 501)) >= 5 * 3600
+    assert outage_floor(200) == 0
 
 
 @pytest.mark.parametrize(
