@@ -16,7 +16,7 @@ from lanes.outbox.dynamodb.operations import DynamoDBOutboxOperations
 from lanes.outbox.dynamodb.store import DynamoDBOutboxStore
 from lanes.outbox.operations import cancelled_by
 from lanes.outbox.rules import Mark, lane_shares
-from tests.support.outbox import LOCK, abandoned, failed, new_outbox
+from tests.support.outbox import LOCK, Repeats, abandoned, failed, new_outbox
 
 CONFIG = LanesConfig()
 
@@ -295,21 +295,6 @@ def test_moving_the_first_of_a_group_to_another_lane_frees_the_next(bench):
 
     bench.operations.prioritize([a], priority=-100, lane="MAIN", now=bench.clock())
     assert bench.ids() == ["b", "a"]
-
-
-class Repeats:
-    """A client that has lost its first answer to each update, and repeats it."""
-
-    def __init__(self, client):
-        self._client = client
-
-    def __getattr__(self, name):
-        return getattr(self._client, name)
-
-    def update_item(self, **parameters):
-        """Update twice."""
-        self._client.update_item(**parameters)
-        return self._client.update_item(**parameters)
 
 
 @pytest.mark.parametrize("verb", ["prioritize", "cancel", "retry"])

@@ -9,9 +9,11 @@ import pytest
 import sqlalchemy as sa
 
 from lanes.errors import AwsError, OutboxStoreError
+from lanes.outbox.dynamodb.store import DynamoDBOutboxStore
 from lanes.outbox.entry import EntryState
 from lanes.outbox.rules import Mark, lane_shares
 from lanes.outbox.sql.database import sql_errors
+from tests.support.outbox import Repeats
 from tests.support.outbox_faults import Faulty
 
 LOCK = 120
@@ -130,6 +132,20 @@ def test_a_lost_answer_to_a_mark_is_not_taken_for_a_lost_lock(subject, clock):
 
     assert (outcome.published, outcome.lock_lost) == (1, 0)
     run.relay.run_once()
+    assert run.sent() == ["a", "b"]
+
+
+def test_a_request_that_the_client_repeats_loses_no_claim_and_no_lock(dynamodb_subject, clock):
+    """The repeat finds what its first try has written."""
+    run = Faulty(dynamodb_subject, clock)
+    run.write("a", "b", group="g")
+    clock.advance(0.1234567)
+    client = Repeats(dynamodb_subject.client)
+    run.relay.store = DynamoDBOutboxStore(table=dynamodb_subject.name, client=client, concurrency=1)
+
+    outcome = run.relay.run_once()
+
+    assert (outcome.published, outcome.lock_lost) == (2, 0)
     assert run.sent() == ["a", "b"]
 
 

@@ -107,6 +107,21 @@ class DynamoDBSubject:
         """Nothing is left to free."""
 
 
+class Repeats:
+    """A client that has lost its first answer to each update, and repeats it."""
+
+    def __init__(self, client):
+        self._client = client
+
+    def __getattr__(self, name):
+        return getattr(self._client, name)
+
+    def update_item(self, **parameters):
+        """Update twice."""
+        self._client.update_item(**parameters)
+        return self._client.update_item(**parameters)
+
+
 def new_outbox(config=None, clock=None, **more):
     """Make an outbox for SQL that dates its entries by the clock."""
     return SqlOutbox(config=config or LanesConfig(), positions=Positions(clock or FakeClock()), **more)

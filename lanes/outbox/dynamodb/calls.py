@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -53,6 +54,7 @@ class Change:
     ) -> None:
         self._names: dict[str, str] = {}
         self._values: dict[str, Any] = {}
+        self._setting = setting
         kept = {name: value for name, value in setting.items() if value is not None}
         removed = [name for name, value in setting.items() if value is None]
         sets = ", ".join(f"{self._name(name)} = {self._value(value)}" for name, value in kept.items())
@@ -78,6 +80,12 @@ class Change:
             "ExpressionAttributeValues": self._values,
         }
 
+    def is_in(self, item: Mapping[str, Any]) -> bool:
+        """Whether an item has this very change, by the moment of it and all that it sets."""
+        return "changed_at" in self._setting and all(
+            _is_same(item.get(name), value) for name, value in self._setting.items()
+        )
+
     def _name(self, name: str) -> str:
         return self._names.setdefault(name, f"#n{len(self._names)}")
 
@@ -85,6 +93,16 @@ class Change:
         alias = f":v{len(self._values)}"
         self._values[alias] = typed(value)
         return alias
+
+
+def _is_same(found: Mapping[str, Any] | None, value: Any) -> bool:
+    if found is None or value is None:
+        return found is value
+    wanted = typed(value)
+    if "N" in found and "N" in wanted:
+        # DynamoDB writes a number in its own way.
+        return Decimal(found["N"]) == Decimal(wanted["N"])
+    return dict(found) == wanted
 
 
 def id_of(item: Any) -> str:
@@ -258,19 +276,25 @@ class TableCalls:
         return items
 
     def update(self, item: Any, change: Change) -> dict[str, Any] | None:
-        """Change one item; return its new state, or None if the condition does not hold."""
+        """
+        Change one item; return its new state, or None if the condition does not hold.
+
+        A client repeats a request without an answer, and where the first one was written, it has ended the condition.
+        """
         try:
             with aws_errors("UpdateItem"):
                 answer = self.client.update_item(
                     TableName=self.table,
                     Key={"pk": item["pk"], "sk": item["sk"]},
                     ReturnValues="ALL_NEW",
+                    ReturnValuesOnConditionCheckFailure="ALL_OLD",
                     **change.parameters(),
                 )
         except AwsError as error:
-            if error.code == CONDITION_FAILED:
-                return None
-            raise
+            if error.code != CONDITION_FAILED:
+                raise
+            found: dict[str, Any] = getattr(error.__cause__, "response", {}).get("Item", {})
+            return found if change.is_in(found) else None
         return answer["Attributes"]
 
     def update_both(self, *changes: tuple[Any, Change]) -> bool:

@@ -35,11 +35,11 @@ from lanes.outbox.dynamodb.table import (
     unique_key_of,
     waiting,
 )
-from lanes.outbox.entry import MICROSECONDS, RETRYABLE, WAITING, Entry, EntryState
+from lanes.outbox.entry import RETRYABLE, WAITING, Entry, EntryState
 from lanes.outbox.store import AuditEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from mypy_boto3_dynamodb import DynamoDBClient
 
@@ -199,8 +199,7 @@ class DynamoDBOutboxOperations:
             same: dict[str, Any] = {"state": entry.state.value, "priority": entry.priority}
             same["is_parked"] = True if entry.is_parked else None
             same["is_scheduled"] = True if entry.is_scheduled else None
-            wanted = setting(entry)
-            change = Change(wanted, same=same)
+            change = Change(setting(entry), same=same)
             if (
                 key is None
                 or keys_end_at is None
@@ -215,8 +214,6 @@ class DynamoDBOutboxOperations:
             if is_changed:
                 return True
             now = next(iter(self._read([item])), None)
-            if now is not None and _is_written(now, wanted):
-                return True
             if now is None or (now.state, now.priority) != (entry.state, entry.priority):
                 return False
             entry = now
@@ -251,15 +248,6 @@ class DynamoDBOutboxOperations:
             )
             for item in answer["Items"]
         ]
-
-
-def _is_written(entry: Entry, wanted: Mapping[str, Any]) -> bool:
-    """Whether an entry has a change: the client has repeated a request that was written, as its answer was lost."""
-    is_same = all(
-        getattr(entry, name) == wanted.get(name, getattr(entry, name)) for name in ("state", "priority")
-    )
-    # DynamoDB keeps microseconds.
-    return is_same and abs(entry.changed_at - wanted["changed_at"]) < 1 / MICROSECONDS
 
 
 def find_entry(client: DynamoDBClient, table: str, entry_id: str, group: str) -> Entry | None:
