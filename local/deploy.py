@@ -202,7 +202,7 @@ def run_guarded(command: Sequence[str], *, cwd: Path, environment: dict[str, str
 
 
 def _words_of(log_path: Path, status: int) -> str:
-    said = log_path.read_text(errors="replace").strip()
+    said = log_path.read_text(errors="replace").strip() or f"{log_path} is empty: is its disk full?"
     return f"cdk deploy failed with status {status}:\n{said}"
 
 

@@ -390,6 +390,7 @@ def main() -> None:
         # What is left in the buffer would fail again when Python ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         say(
-            f"error: the output can't be written: {error.strerror}; changes that the command had begun may be made"
+            f"error: the output, or a file, can't be written: {error.strerror}; changes that the command had begun may "
+            "be made"
         )
         sys.exit(ExitCode.FAILED)

@@ -43,7 +43,7 @@ def test_a_full_disk_is_named(output):
     done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False)
 
     assert done.returncode == 1
-    assert "error: the output can't be written: No space left on device" in done.stderr
+    assert "error: the output, or a file, can't be written: No space left on device" in done.stderr
     assert "Traceback" not in done.stderr
     assert "Exception ignored" not in done.stderr
 

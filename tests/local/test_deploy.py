@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from local.deploy import run_guarded
+from local.deploy import _words_of, run_guarded
 from tests.support.waiting import descendants, until, wait_for_end
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -14,7 +14,7 @@ SLEEPING = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'impor
 DEPLOYING = f"""
 import sys
 from pathlib import Path
-from local.deploy import run_guarded
+from local.deploy import _words_of, run_guarded
 
 command = [sys.executable, "-c", {SLEEPING!r}]
 run_guarded(command, cwd=Path("."), environment={{}}, log_path=Path(sys.argv[1]))
@@ -42,3 +42,10 @@ def test_the_status_and_the_output_of_the_command_arrive(tmp_path):
 
     assert status == 3
     assert (tmp_path / "log").read_text() == "refused\n"
+
+
+def test_a_command_that_could_write_no_word_points_to_the_disk(tmp_path):
+    """On a full one its log stays empty, and so did the error."""
+    (tmp_path / "log").touch()
+
+    assert _words_of(tmp_path / "log", 1).endswith("log is empty: is its disk full?")
