@@ -1,8 +1,7 @@
 """
 The corridor with a second engine's turn: what `lanes.consumer.engines` asks of an engine, and what it may rely on.
 
-The turn here reads no queue: it serves given records from the reserve, and lets handlers leave at their checkpoints
-when it is told to.
+The turn here reads no queue.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from lanes.consumer.settlement import Settlement
 from lanes.testing.calls import Calls
 from lanes.testing.clock import FakeClock
 from lanes.testing.table import MemoryLedger
-from tests.support.memory import Recorder, aws_error, record_with
+from tests.support.memory import Recorder, record_with
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,34 +37,18 @@ if TYPE_CHECKING:
     from lanes.consumer.records import RawRecord
 
 CONFIG = LanesConfig()
-MAIN, HIGH = CONFIG.lane("MAIN"), CONFIG.lane("HIGH")
+MAIN = CONFIG.lane("MAIN")
 PARKED = 7
 
 
 class FakeTurn:
-    """
-    The turn of an engine that knows by itself when to yield.
+    """The turn of an engine in which every record may start."""
 
-    `reserve` has the ids that are served from the reserve, and `leaves` is the lane for which a handler leaves at its
-    checkpoint.
-    """
-
-    def __init__(
-        self,
-        *,
-        reserve: Sequence[str] = (),
-        leaves: Lane | None = None,
-        may_yield: bool = True,
-        ages: bool = False,
-    ) -> None:
-        self.reserve = reserve
-        self.leaves = leaves
+    def __init__(self, *, may_yield: bool = True) -> None:
         self.may_yield = may_yield
-        self.ages = ages
         self.asked: list[str] = []
         self.closed: list[Outcomes] = []
         self.keep_invisible: Callable[[], Sequence[str]] = list
-        self.monotonic: Callable[[], float] = float
 
     def hold(self, outcomes: Outcomes) -> Sequence[str]:
         return self.keep_invisible()
@@ -79,20 +62,14 @@ class FakeTurn:
         has_worked: bool,
         goes_ahead: bool = False,
     ) -> Proceed | Outcome:
-        first = rest[0].message_id
-        self.asked.append(first)
-        return Proceed(
-            reserve=self if first in self.reserve else None, may_yield=self.may_yield, ages=self.ages
-        )
+        self.asked.append(rest[0].message_id)
+        return Proceed(may_yield=self.may_yield)
 
     def checkpoint(self) -> Lane | None:
-        return self.leaves
+        return None
 
     def yielded(self, rest: Sequence[RawRecord], *, to: Lane | None) -> Outcome:
         return Outcome(ending=Ending.YIELDED, delay=PARKED, wakeable=True, to=to)
-
-    def charge(self, seconds: float) -> None:
-        """Keep no account."""
 
     def close(self, outcomes: Outcomes) -> None:
         self.closed.append(outcomes)
@@ -108,13 +85,6 @@ class Queues:
         if self.error:
             raise self.error
         return []
-
-    def dead_letter(self, lane, record, note):
-        if self.error:
-            raise self.error
-
-    def remove(self, lane, record):
-        """Do nothing."""
 
 
 class Environment:
@@ -190,39 +160,12 @@ class Environment:
         return {record.message_id: outcome for record, outcome in outcomes}
 
     def lend_queues(self, turn: FakeTurn) -> None:
-        """Let a turn change visibility here, and its account take this environment's time."""
-        turn.monotonic = self.monotonic
+        """Let a turn change visibility here."""
         turn.keep_invisible = lambda: self.queues.change_visibility(MAIN.name, [])
-
-
-def endings(found):
-    return {name: outcome.ending for name, outcome in found.items()}
 
 
 def leave(context):
     context.checkpoint()
-
-
-@pytest.mark.parametrize(("failing", "left"), [(0, 0), (1, 0), (2, 1)])
-def test_a_written_attempt_is_taken_back_after_success(failing, left):
-    """With one write, repeated once if it fails; after that it stays counted, and the record is done all the same."""
-    environment = Environment()
-    writes = []
-
-    def break_if(operation, _position):
-        if operation == "PutItem":
-            writes.append(operation)
-            # The first one is written before the attempt.
-            return aws_error() if 1 < len(writes) <= 1 + failing else None
-        return None
-
-    environment.table.calls.break_if = break_if
-    found = environment.run(FakeTurn(), "a1", receive_count=2)
-
-    assert found["a1"].ending is Ending.DONE
-    assert environment.table.entries["MAIN", "a1"].attempts == left
-    assert len(writes) == 2 + min(failing, 1)
-    assert len(environment.telemetry.problems) == failing
 
 
 class Waits(Interception):
@@ -238,18 +181,17 @@ class Waits(Interception):
         self.environment.clock.advance(self.environment.seconds - 0.5)
 
 
-@pytest.mark.parametrize("leaves", ["time", "lane"])
-def test_no_attempt_is_counted_for_a_record_that_does_not_start(leaves):
+def test_no_attempt_is_counted_for_a_record_that_does_not_start():
     """Its count would rest on a write that takes it back, which may fail."""
     waits = Waits()
-    environment = Environment(*([waits] if leaves == "time" else []))
-    waits.environment, written = environment, []
+    environment = waits.environment = Environment(waits)
+    written = []
     environment.table.note = written.extend
 
-    found = environment.run(FakeTurn(leaves=HIGH, ages=leaves == "lane"), "a1", receive_count=2)
+    found = environment.run(FakeTurn(), "a1", receive_count=2)
 
     assert environment.started == []
-    assert set(endings(found).values()) <= {Ending.YIELDED, Ending.RETURNED}
+    assert {outcome.ending for outcome in found.values()} <= {Ending.YIELDED, Ending.RETURNED}
     assert [entry for entry in written if entry.attempts] == []
 
 
@@ -275,87 +217,25 @@ def test_a_clock_that_is_set_in_mid_work_makes_no_record_longer():
     assert environment.corridor.attempts.longest["MAIN"] == pytest.approx(0.1)
 
 
-class Broken:
-    """An interceptor that raises in one of its steps."""
-
-    def __init__(self, step, error):
-        self.step = step
-        self.error = error
-
-    def begin(self, batch):
-        if self.step == "begin":
-            raise self.error
-        part = Interception()
-        setattr(part, self.step, self._raise)
-        return [part]
-
-    def _raise(self, *_arguments, **_named):
-        raise self.error
-
-
 class BrokenTurn(FakeTurn):
-    """A turn that raises in one of its steps."""
+    """A turn that raises where it is asked."""
 
-    def __init__(self, step, error, **fields):
-        super().__init__(**fields)
-        setattr(self, step, self._raise)
-        self.error = error
-
-    def _raise(self, *_arguments, **_named):
-        raise self.error
+    def decide(self, rest, call, **_named):
+        raise KeyboardInterrupt
 
 
-def broken(step, error):
-    """Give an environment and a turn of which one step raises."""
-    match step.split("."):
-        case "turn", name:
-            environment = Environment()
-            environment.does["b1"] = leave
-            return environment, BrokenTurn(name, error, reserve=["b1"], leaves=HIGH)
-        case "interceptor", name:
-            return Environment(Broken(name, error)), FakeTurn()
-        case "telemetry", name:
-            environment = Environment()
-            setattr(environment.telemetry, name, lambda *_given, **_fields: (_ for _ in ()).throw(error))
-            return environment, FakeTurn()
-    environment = Environment()
-    if step == "handler":
-        environment.does["b1"] = lambda _context: (_ for _ in ()).throw(error)
-    else:
-        environment.queues.error = error
-    return environment, FakeTurn()
+def interrupted(_context):
+    raise KeyboardInterrupt
 
 
-STEPS = [
-    "turn.decide",
-    "turn.checkpoint",
-    "turn.charge",
-    "turn.yielded",
-    "interceptor.begin",
-    "interceptor.admit",
-    "interceptor.before",
-    "interceptor.after",
-    "telemetry.count",
-    "telemetry.event",
-    "visibility",
-]
-
-
-@pytest.mark.parametrize("step", STEPS)
-def test_the_turn_is_closed_whatever_breaks(step):
-    """Once, and with every record that was not decided kept: no exception leaves the corridor."""
-    environment, turn = broken(step, RuntimeError("a bug"))
-
-    found = environment.run(turn, "a1", "b1", "c1", receive_count=2)
-
-    for name, outcome in found.items():
-        assert outcome.is_kept or name in environment.started
-
-
-@pytest.mark.parametrize("step", ["handler", *STEPS])
+@pytest.mark.parametrize("step", ["handler", "turn", "visibility"])
 def test_the_turn_is_closed_when_the_process_is_interrupted(step):
-    """The interrupt goes on after it."""
-    environment, turn = broken(step, KeyboardInterrupt())
+    """Once, and with every record that was not decided kept; the interrupt goes on after it."""
+    environment, turn = Environment(), BrokenTurn() if step == "turn" else FakeTurn()
+    if step == "handler":
+        environment.does["b1"] = interrupted
+    elif step == "visibility":
+        environment.queues.error = KeyboardInterrupt()
 
     environment.lend_queues(turn)
     with pytest.raises(KeyboardInterrupt):
