@@ -127,7 +127,7 @@ def write(subject, count=ENTRIES):
 OUTBOX = {"lock": "2s", "batch": 5, "tick": "200ms"}
 
 
-@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize("count", [pytest.param(2, marks=pytest.mark.nightly), 4])
 def test_killed_relays_on_postgresql_lose_and_double_nothing(server, postgres, count):
     """Locks of the dead end after two seconds, and SQS drops what was published and not marked."""
     subject = SqlSubject(postgres.url, f"killed_{count}")
@@ -139,7 +139,7 @@ def test_killed_relays_on_postgresql_lose_and_double_nothing(server, postgres, c
     subject.close()
 
 
-@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize("count", [pytest.param(2, marks=pytest.mark.nightly), 4])
 def test_killed_relays_on_dynamodb_lose_and_double_nothing(server, count):
     """The same with conditional updates in place of row locks."""
     subject = DynamoDBSubject(make_client("dynamodb", server.endpoint_url), f"killed-{count}")
