@@ -8,6 +8,7 @@ kind: in both engines, whatever the number of slots.
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 from random import Random
 
@@ -15,12 +16,14 @@ import pytest
 
 from lanes.config import LanesConfig
 from lanes.consumer.engines.looks import Looks
+from lanes.consumer.handlers import Handlers
 from lanes.consumer.interceptors.kind_rate import LATE, Times
+from lanes.consumer.ledger import Entry
 from lanes.testing.clock import FakeClock
 from simulator.history import KIND
 from simulator.oracle import violations
 from simulator.simulated_lanes import SimulatedLanes
-from tests.support.memory import aws_error, consumer_of
+from tests.support.memory import World, aws_error, consumer_of, record_with
 
 MAIL = "mail"
 
@@ -189,6 +192,24 @@ def test_random_rates_lanes_and_slots_keep_the_rate_and_the_order(engine, seed):
     for (at, lane), (sent, started, other) in itertools.product(starts, waiting):
         if order.index(other) < order.index(lane):
             assert not sent + 2 < at < started, "it started while one above waited"
+
+
+def test_a_slot_does_not_wait_for_a_record_at_the_time_at_which_it_comes_back():
+    """Nothing would be left to wait for, and under a clock that only waits move the slot would never end."""
+    world = World({"consumer": {"max_rates": {"work": 1}}}, engine="pull")
+    runtime = world.runtime(world.recorder, Random(1))
+    slots = runtime.build_engine(Handlers())._services
+    rates = slots.next_rated.__self__
+    lane = world.config.last_lane
+    entry = Entry(lane=lane.name, message_id="m", first_received_at=world.clock.now)
+
+    assert rates.start(lane, record_with(), entry, "work", joins=False) is None
+    early = rates.start(lane, record_with(), entry, "work", joins=False)
+    comes_back = slots.next_rated()
+    assert comes_back == world.clock.now + early.delay + LATE
+    world.clock.advance_to(comes_back)
+
+    assert slots.next_rated() == math.inf
 
 
 def test_a_clock_that_was_ahead_costs_no_more_than_a_pause():

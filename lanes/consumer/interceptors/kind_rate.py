@@ -172,7 +172,7 @@ class KindRates:
 
     def next_return(self) -> float:
         """Return until when to wait for the next record that this environment returned; infinite if there is none."""
-        while self._returns and self._returns[0] < self._settlement.clock():
+        while self._returns and self._returns[0] <= self._settlement.clock():
             heapq.heappop(self._returns)
         return self._returns[0] if self._returns else math.inf
 
