@@ -57,6 +57,7 @@ def test_another_run_knows_nothing_of_the_first(spark, lanes, more_lanes, tmp_pa
     assert more_lanes.waiting() == 20
 
 
+@pytest.mark.deep
 def test_manifests_can_be_in_s3(spark, aws, lanes, more_lanes):
     """Workers need nothing of Hadoop for it."""
     boto3.client("s3", endpoint_url=aws.endpoint_url).create_bucket(

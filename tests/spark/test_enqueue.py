@@ -325,8 +325,8 @@ def test_names_without_values_are_refused(capsys, arguments, problem):
     ("more", "said"),
     [
         (["--table", "{table}", "--id", "amont"], "`amont` cannot be resolved"),
-        (["--table", "{table}", "--select", "n amont +"], "Syntax error"),
-        (["--table", "{table}-of-yesterday"], "Path does not exist"),
+        pytest.param(["--table", "{table}", "--select", "n amont +"], "Syntax error", marks=pytest.mark.deep),
+        pytest.param(["--table", "{table}-of-yesterday"], "Path does not exist", marks=pytest.mark.deep),
     ],
 )
 def test_a_name_that_spark_does_not_know_is_an_error_of_one_line(do, lanes, tmp_path, more, said):

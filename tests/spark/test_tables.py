@@ -85,8 +85,8 @@ def test_a_folder_that_spark_would_pass_over_is_refused(do, lanes, tmp_path):
 @pytest.mark.parametrize(
     ("file", "content", "said"),
     [
-        ("cut.parquet", b"PAR1 and no more", "is not a Parquet file"),
-        ("bad.csv.gz", b"\x1f\x8b\x08 and no more", "FAILED_READ_FILE"),
+        pytest.param("cut.parquet", b"PAR1 and no more", "is not a Parquet file", marks=pytest.mark.deep),
+        pytest.param("bad.csv.gz", b"\x1f\x8b\x08 and no more", "FAILED_READ_FILE", marks=pytest.mark.deep),
         ("ids.csv", b"id\nx\n", "CAST_INVALID_INPUT"),
     ],
 )
