@@ -331,6 +331,10 @@ class Slot:
     def _wait_for_work(self) -> bool:
         """Poll all lanes while this slot stays; return whether any has records."""
         lanes, clock = self.choice.served(), self.services.clock
+        for lane in self.choice.lanes:
+            if lane not in lanes:
+                # Received before their lane was paused: with any in hand, no poll would wait.
+                self.hand_back.of(lane, self.looks.hands.pop(lane.name, []), Reason.ASIDE)
         for lane in lanes:
             self.looks.land(lane)
             if self.services.tenants is not None:

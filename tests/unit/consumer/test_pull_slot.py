@@ -6,6 +6,7 @@ import pytest
 
 from lanes.bell import HEARTBEAT, RETURN_EVERY
 from lanes.config import LanesConfig
+from lanes.consumer.engines.looks import Looks
 from lanes.consumer.engines.pace import SlotTime
 from lanes.consumer.engines.starters import ASKS_AGAIN
 from lanes.consumer.engines.turn import KEPT_ASIDE
@@ -392,6 +393,34 @@ def test_records_return_though_their_entries_can_not_be_read():
     scenario.world.calls.break_if = lambda _name, _place: None
     scenario.drain()
     scenario.check_kept()
+
+
+def test_records_in_hand_of_a_lane_that_was_paused_return(monkeypatch):
+    """With them in hand no poll waits, so the slot would go round and round until its time is over."""
+    scenario, polls = scenario_with(), []
+    receive, poll = scenario.world.queues.receive, Looks.poll
+
+    def arriving(lane, **options):
+        if options["wait"] and not scenario.sent:
+            scenario.send("HIGH", "urgent")
+            scenario.send("MAIN", "paused")
+        return receive(lane, **options)
+
+    def counted(looks, lanes):
+        polls.append(lanes)
+        assert len(polls) < 100
+        return poll(looks, lanes)
+
+    def pause(_message):
+        paused = scenario.environments[0]._engine._services.paused
+        paused._known, paused._read_at = {"MAIN"}, scenario.world.clock.now
+
+    scenario.world.queues.receive, scenario.in_handler = arriving, pause
+    monkeypatch.setattr(Looks, "poll", counted)
+    scenario.step("HIGH")
+
+    assert (scenario.done, returned(scenario), scenario.violations) == (["urgent"], ["aside"], [])
+    assert scenario.world.queues.live["MAIN"].counts().visible == 1
 
 
 @pytest.mark.parametrize("is_fresh", [True, False], ids=["fresh", "late"])
