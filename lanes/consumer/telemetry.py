@@ -143,7 +143,7 @@ class LaneReports:
     Reports of an invocation that serves several lanes: figures have the lane as a dimension, so one lane at a time.
 
     Args:
-        telemetry: receives them.
+        telemetry: receives them, and never raises.
         clock: returns epoch seconds.
         context: Lambda's context.
 
@@ -171,9 +171,7 @@ class LaneReports:
         """Send the figures of the lane."""
         reported, self._reported = self._reported, None
         if reported is not None:
-            # The outcomes count, whatever becomes of the figures.
-            with contextlib.suppress(Exception):
-                self._telemetry.end()
+            self._telemetry.end()
 
     @contextlib.contextmanager
     def of_batch(self, batch: Batch) -> Iterator[None]:
@@ -185,8 +183,7 @@ class LaneReports:
             yield
         finally:
             self._serving, took = outer, self._clock() - batch.began_at
-            with contextlib.suppress(Exception):
-                self._telemetry.milliseconds(Metric.BATCH, (took - self._nested) * 1000)
+            self._telemetry.milliseconds(Metric.BATCH, (took - self._nested) * 1000)
             self._nested = nested + took
             if outer is not None:
                 self.begin(outer)
@@ -229,7 +226,6 @@ def tried(telemetry: Telemetry, problem: Event, call: Callable[[], object], **fi
     return True
 
 
-@_changes_nothing
 def received(telemetry: Telemetry, records: Sequence[RawRecord], entries: Mapping[str, Entry]) -> None:
     """Count receives by their cause."""
     again = [record for record in records if record.receive_count > 1]
@@ -239,7 +235,6 @@ def received(telemetry: Telemetry, records: Sequence[RawRecord], entries: Mappin
         telemetry.count(receives(entries[record.message_id].cause_of(record)))
 
 
-@_changes_nothing
 def handled(
     telemetry: Telemetry,
     lane: Lane,
