@@ -74,13 +74,13 @@ def test_a_receive_limit_that_yields_could_reach_is_refused():
     (problem,) = problems_of(max_receive_count=10)
 
     assert "max_receive_count is 10, which a message that only yields or waits for a resource" in problem
-    assert "set at least 998" in problem
+    assert "set at least 1000" in problem
 
 
 def test_the_least_receive_limit_is_exact():
     """One receive fewer than the bound is refused, the bound is not."""
-    assert problems_of(max_receive_count=997) != []
-    assert problems_of(max_receive_count=998) == []
+    assert problems_of(max_receive_count=999) != []
+    assert problems_of(max_receive_count=1000) == []
 
 
 def test_a_shorter_retention_needs_fewer_receives():
@@ -116,7 +116,7 @@ def test_all_problems_of_all_lanes_are_reported_at_once():
     assert len(caught.value.problems) == 5
 
 
-@pytest.mark.parametrize(("days", "receives"), [(14, 993), (4, 709), (1, 553), (0.25, 440)])
+@pytest.mark.parametrize(("days", "receives"), [(14, 995), (4, 713), (1, 559), (0.25, 504)])
 def test_yields_and_outages_spend_receives_more_slowly_the_more_there_were(days, receives):
     """And the attempts come on top, within what SQS allows."""
     retention = timedelta(days=days)

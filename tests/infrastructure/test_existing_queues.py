@@ -206,7 +206,7 @@ def test_an_arn_with_which_a_queue_cannot_be_a_lane_is_refused(stack, arn, probl
             {"receives": 3},
             "has a max_receive_count of 3, which a message that only yields or waits for a resource",
         ),
-        ({"receives": 713}, "set at least 714 where the queue is defined"),
+        ({"receives": 717}, "set at least 718 where the queue is defined"),
         ({"encryption": sqs.QueueEncryption.UNENCRYPTED}, "is not encrypted"),
     ],
 )

@@ -211,7 +211,7 @@ def test_a_queue_that_gives_up_after_few_receives_is_found():
     deployed.changed = {"MAIN": {"RedrivePolicy": policy}}
 
     assert wrong(deployed) == [
-        "MAIN dead-letter queue: SQS moves messages there after 3 receives, yields included; it must be 998 or more"
+        "MAIN dead-letter queue: SQS moves messages there after 3 receives, yields included; it must be 1000 or more"
     ]
 
 
@@ -264,7 +264,7 @@ def test_an_existing_queue_may_have_settings_of_its_own_and_they_are_noted():
                 "MessageRetentionPeriod": "345600",
             },
             "few_receives",
-            "after 3 receives, yields included; it must be 714 or more",
+            "after 3 receives, yields included; it must be 718 or more",
         ),
     ],
 )
