@@ -6,7 +6,6 @@ Run `lanes cdk deploy`, with `-c stage=demo` or `-c removal=destroy` as you need
 """
 
 import json
-import os
 import sys
 from pathlib import Path
 
@@ -15,12 +14,10 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from cdk.bulk.enqueue import BulkEnqueue
-from cdk.stack import PriorityLanesStack, report_unsafe_changes
+from cdk.stack import PriorityLanesStack
 from cdk.stage import StageSettings
-from lanes.aws.clients import Clients, consumer_config, read_deployment
-from lanes.aws.errors import aws_errors
 from lanes.config import LanesConfig
-from lanes.errors import ConfigurationError, LanesError
+from lanes.errors import ConfigurationError
 
 ROOT = Path(__file__).parent
 
@@ -76,26 +73,10 @@ def _add_bulk_stack(app: App, lanes: PriorityLanesStack, settings: StageSettings
     )
 
 
-def compare_with_deployed(stack: PriorityLanesStack) -> None:
-    """Report changes that are unsafe beside the deployed stack; without one, or without access, there are none."""
-    try:
-        with aws_errors("Client"):
-            # The CDK passes the target on.
-            clients = Clients(region=os.environ.get("CDK_DEFAULT_REGION"), config=consumer_config())
-            deployed = read_deployment(clients.ssm(), stack.stack_name)
-    except LanesError:
-        return
-    url = deployed.queues[deployed.config.last_lane.name].url
-    # With --profile the CDK deploys with other credentials than those that this program sees.
-    if f"/{os.environ.get('CDK_DEFAULT_ACCOUNT', '')}" not in url:
-        return
-    report_unsafe_changes(stack, before=deployed, queues=stack.queues)
-
-
 if __name__ == "__main__":
     lanes_app = App()
     try:
-        compare_with_deployed(add_stacks(lanes_app))
+        add_stacks(lanes_app).compare_with_deployed()
     except ConfigurationError as error:
         sys.exit(f"{error}")
     lanes_app.synth()

@@ -1,5 +1,6 @@
 """The stack of this repository's own app, with all constructs of one set of lanes, and changes unsafe to it."""
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,11 +25,13 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from lanes.aws.clients import Clients, consumer_config, read_deployment
+from lanes.aws.errors import aws_errors
 from lanes.config import VISIBILITY_FACTOR, LanesConfig
 from lanes.config.deployment import Deployment
 from lanes.config.deployment import LaneQueues as DeployedQueues
 from lanes.config.table import format_duration
-from lanes.errors import ConfigurationError
+from lanes.errors import ConfigurationError, LanesError
 
 from .alarms.rule import RUNBOOK
 from .consumer import PriorityConsumer
@@ -251,6 +254,30 @@ class PriorityLanesStack(Stack):
             outputs["OutboxRelayFunctionName"] = self.outbox.function.function_name
         for name, value in outputs.items():
             CfnOutput(self, name, value=value)
+
+    def compare_with_deployed(self) -> None:
+        """
+        Warn of messages that a deployment would leave behind, by lanes, their queues or schedules.
+
+        Call it before ``synth``. It reads the parameter of the deployed stack with the account and region that the CDK
+        found; without a deployed stack, or without access, there is nothing to compare.
+
+        Raises:
+            ConfigurationError: The function timeout is shortened by more than the visibility timeouts bear.
+
+        """
+        account = os.environ.get("CDK_DEFAULT_ACCOUNT")
+        if not account:
+            return
+        try:
+            with aws_errors("Client"):
+                clients = Clients(region=os.environ.get("CDK_DEFAULT_REGION"), config=consumer_config())
+                deployed = read_deployment(clients.ssm(), self.stack_name)
+        except LanesError:
+            return
+        # With --profile the CDK deploys with other credentials than those that this program sees.
+        if f"/{account}/" in deployed.queues[deployed.config.last_lane.name].url:
+            report_unsafe_changes(self, before=deployed, queues=self.queues)
 
 
 def report_unsafe_changes(stack: Stack, *, before: Deployment, queues: LaneQueues) -> None:

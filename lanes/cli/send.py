@@ -11,6 +11,7 @@ from lanes.cli.printing import progress_bar, say, show_json, show_rows
 from lanes.cli.target import Output, target_of, usage
 from lanes.errors import InvalidMessageError
 from lanes.operate.audit import audited
+from lanes.operate.descriptions import counted
 from lanes.operate.send import SOURCE, Line, Sending, message_of, read_data, read_lines, read_moment
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def _carry_out(
     sending = Sending(lines, config=operations.deployment.config)
     if dry_run:
         time = "" if not_before is None else f" at {not_before.isoformat(timespec='seconds')}"
-        say(f"would send {len(lines)} messages{time}")
+        say(f"would send {counted(len(lines), 'message')}{time}")
         by_lane = is_file and target.output is Output.TABLE
         rows = sending.planned_by_lane() if by_lane else sending.planned()
         show_rows(target, rows, empty="there is no message to send")

@@ -176,7 +176,7 @@ def test_a_dry_run_says_when_it_would_be_sent(typed, desk):
     """And schedules nothing."""
     done = typed("send", "mail", "null", "--at", "2030-01-01T00:00Z", "--dry-run")
 
-    assert "would send 1 messages at 2030-01-01T00:00:00+00:00" in done.stderr
+    assert "would send 1 message at 2030-01-01T00:00:00+00:00" in done.stderr
     assert typed.json("scheduled", "list") == []
 
 

@@ -130,10 +130,10 @@ def test_the_app_reads_the_parameter_of_the_deployed_stack(monkeypatch, account,
     stack = cdk_app.add_stacks(new_app())
 
     with mock_aws():
-        cdk_app.compare_with_deployed(stack)
+        stack.compare_with_deployed()
         ssm = boto3.client("ssm", region_name="eu-central-1")
         ssm.put_parameter(Name="/lanes/PriorityLanes", Value=deployed.to_json(), Type="String")
-        cdk_app.compare_with_deployed(stack)
+        stack.compare_with_deployed()
 
     found = Annotations.from_stack(stack).find_warning("*", Match.string_like_regexp("Lane OLD"))
     assert bool(found) == warned
