@@ -41,6 +41,7 @@ FAULTS: dict[str, tuple[float, float]] = {
     "repeats": (0.02, 0.2),
     "outages": (20.0, 300.0),
     "lengths": (0.5, 1.5),
+    "away": (5.0, 600.0),
 }
 """
 Faults, and how often they come.
@@ -48,17 +49,28 @@ Faults, and how often they come.
 `hostile` is the share of messages whose bodies are; `deploys` are the seconds between two deploys of another engine or
 number of slots, `operator` those between an operator's actions; `late_effects` is the share of writes that time out and
 take effect later, `repeats` that of messages with an id that is sent again, with idempotency only; `outages` are the
-seconds between two outages, `lengths` the sigma of log-normal times of handlers.
+seconds between two outages, `lengths` the sigma of log-normal times of handlers, `away` the seconds for which handlers
+find their resource away, from a moment within the sends on.
 """
 
-DRAWN_APART = frozenset({"deploys", "late_effects", "lengths", "operator", "outages", "repeats"})
+DRAWN_APART = frozenset({"away", "deploys", "late_effects", "lengths", "operator", "outages", "repeats"})
 """Added later, so that earlier rounds stay the same."""
 
 NOT_WITH_OPERATOR = frozenset({"clock_jumps", "hostile"})
 """An override is known everywhere after some seconds, by the environments' clocks; and moves change hostile bodies."""
 
 EFFECTS_ONCE = frozenset(
-    {"duplicates", "undeleted", "slow_calls", "redeploy_every", "hostile", "deploys", "lengths", "repeats"}
+    {
+        "away",
+        "duplicates",
+        "undeleted",
+        "slow_calls",
+        "redeploy_every",
+        "hostile",
+        "deploys",
+        "lengths",
+        "repeats",
+    }
 )
 """Faults under which a handler's effect happens once with idempotency."""
 
@@ -88,6 +100,9 @@ LONGEST_REPEAT = 20.0
 
 LONGEST_SHARE = 0.5
 """Longest handler, over the function timeout."""
+
+LONGEST_SPREAD = 0.2
+"""Seconds of the sends, over the number of messages."""
 
 TENANTS = 3
 """How many the groups belong to."""
@@ -248,8 +263,12 @@ def breaches(one: Round, seen: Counter[str]) -> list[str]:
         return standstills(one.chance("crashes"), seen)
     drawn = one.faults
     share, every, repeats = (drawn.pop(name, 0.0) for name in ("hostile", "deploys", "repeats"))
-    late, acts, sigma = (drawn.pop(name, 0.0) for name in ("late_effects", "operator", "lengths"))
+    late, acts, sigma, away = (
+        drawn.pop(name, 0.0) for name in ("late_effects", "operator", "lengths", "away")
+    )
     lanes = SimulatedLanes(one.config, unknowns=one.unknowns, faults=Faults(**drawn), seed=one.seed)
+    began = one.chance("away begins").uniform(0.0, one.messages * LONGEST_SPREAD)
+    lanes.away = lambda seconds: began <= seconds < began + away
     sent, operator = Sent(), None
     if late:
         land_late(lanes, share=late, chance=one.chance("late"))
@@ -306,7 +325,7 @@ def _send_all(
     timeout = lanes.config.consumer.function_timeout.total_seconds()
     groups = chance.choice((1, 3, 20, 1000))
     works = chance.choice(((0.01,), (0.2,), (0.05, 0.2, 1.0), (0.02, timeout * 0.5)))
-    spread = chance.choice((0.0, 1.0, one.messages * 0.2))
+    spread = chance.choice((0.0, 1.0, one.messages * LONGEST_SPREAD))
 
     def send(number: int) -> None:
         lane, group = chance.choice(names), chance.randrange(groups)
@@ -389,6 +408,7 @@ def _count(lanes: SimulatedLanes, sent: Sent, seen: Counter[str]) -> None:
     mappings = (*lanes.mappings.values(), lanes.bell_mapping)
     seen["throttles"] += sum(mapping.throttles for mapping in mappings)
     seen["rings"] += lanes.bell_mapping.receives
+    seen["refused"] += lanes.refused
     seen["calls"] += sum(lanes.calls.counts.values())
     seen["problems"] += sum(lanes.tally.problems.values())
     seen["virtual_seconds"] += int(lanes.scheduler.now - 1_800_000_000)
