@@ -39,7 +39,9 @@ if TYPE_CHECKING:
     from lanes.consumer.engines.slot import SlotServices
     from lanes.consumer.handlers import Handlers
     from lanes.consumer.interceptors import Interceptor
+    from lanes.consumer.interceptors.idempotency import Claims
     from lanes.consumer.interceptors.kind_rate import KindRates
+    from lanes.consumer.interceptors.occurrences import Occurrences
     from lanes.consumer.telemetry import Telemetry
     from lanes.message import Message
     from lanes.overrides import Overrides, Pauses
@@ -234,9 +236,14 @@ class Runtime:
     ) -> list[Interceptor]:
         """Return the features that are on, in the order in which they judge a record."""
         config = self.deployment.config
+        claims = self._claims(settlement, environment)
+        occurrences = self._occurrences(claims)
         found: list[Interceptor] = []
         if self.overrides is not None:
-            found.append(OverrideFilter(overrides=self.overrides, settlement=settlement, config=config))
+            overrides = OverrideFilter(overrides=self.overrides, settlement=settlement, config=config)
+            if occurrences is not None:
+                overrides.moving = occurrences.moving
+            found.append(overrides)
         if self._shares_slots:
             from lanes.consumer.interceptors.tenant_share import TenantShare
 
@@ -244,20 +251,25 @@ class Runtime:
         if rates is not None:
             found.append(rates)
         # Last, so that a record that returns for its rate has claimed nothing.
-        return found + self._claimers(settlement, environment)
+        if occurrences is not None:
+            found.append(occurrences)
+        if claims is not None and config.consumer.idempotency:
+            from lanes.consumer.interceptors.idempotency import Idempotency
 
-    def _claimers(self, settlement: Settlement, environment: str) -> list[Interceptor]:
-        scheduler, settings = self.deployment.scheduler, self.deployment.config.consumer
-        if scheduler is None and not settings.idempotency:
-            return []
-        from lanes.consumer.interceptors.idempotency import Claims, Idempotency
-
-        found: list[Interceptor] = []
-        claims = Claims(ledger=self.ledger, environment=environment, settlement=settlement)
-        if scheduler is not None:
-            from lanes.consumer.interceptors.occurrences import Occurrences
-
-            found.append(Occurrences(claims=claims, role_id=scheduler.role_id))
-        if settings.idempotency:
-            found.append(Idempotency(claims=claims, window=settings.idempotency_window))
+            found.append(Idempotency(claims=claims, window=config.consumer.idempotency_window))
         return found
+
+    def _claims(self, settlement: Settlement, environment: str) -> Claims | None:
+        if self.deployment.scheduler is None and not self.deployment.config.consumer.idempotency:
+            return None
+        from lanes.consumer.interceptors.idempotency import Claims
+
+        return Claims(ledger=self.ledger, environment=environment, settlement=settlement)
+
+    def _occurrences(self, claims: Claims | None) -> Occurrences | None:
+        scheduler = self.deployment.scheduler
+        if scheduler is None or claims is None:
+            return None
+        from lanes.consumer.interceptors.occurrences import Occurrences
+
+        return Occurrences(claims=claims, role_id=scheduler.role_id)

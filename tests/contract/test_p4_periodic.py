@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from lanes import Consumer
 from lanes.config import LanesConfig, Schedule
 from lanes.errors import AwsError
+from lanes.message_filter import MessageFilter
+from lanes.overrides import KNOWN_AFTER, OVERRIDES_AGE, Action, Override
 from lanes.schedules import SCHEDULED_TIME, occurrence
 from lanes.testing import InMemoryLanes, ProcessKilled
 from lanes.testing.function import ByScheduler
@@ -236,6 +238,52 @@ def moved(engine, *, overlap, first_by=ByScheduler):
 def test_two_never_run_at_once_when_a_deploy_moves_the_schedule(engine, overlap, handled):
     """The occurrences of the old lane and those of the new one have one claim, and one last end."""
     assert moved(engine, overlap=overlap) == (1, handled)
+
+
+@pytest.mark.parametrize("forged", [False, True])
+@pytest.mark.parametrize("moves", [1, 2])
+def test_two_never_run_at_once_when_an_override_moves_one(engine, moves, forged):
+    """Its copy is one as well, and not that of what another sender calls an occurrence."""
+    raw = {"lanes": [{"name": "HIGH", "threshold": 50}, {"name": "MEDIUM", "threshold": 0}, {"name": "MAIN"}]}
+    world = World({**raw, "consumer": {"reserved_concurrency": 6, "function_timeout": 900}}, engine=engine)
+    running, most, handled = [], [], []
+
+    def tick(message):
+        running.append(message.id)
+        most.append(len(running))
+        if len(handled) + len(running) == 1:
+            # Later ones of its group follow it only as long as the override stands.
+            world.overrides.standing.clear()
+            world.overrides.following.clear()
+            world.clock.advance(OVERRIDES_AGE + 1)
+            fire(world, "HIGH", 2)
+            world.step("HIGH", consumer=other)
+        running.remove(message.id)
+        handled.append(message.id)
+
+    world.consumer.handler("tick")(tick)
+    other = world.environment()
+    other.handler("tick")(tick)
+    first = fire(world, "HIGH", 1, by=dict if forged else ByScheduler)
+    for lane, priority in [("HIGH", 10), ("MEDIUM", -100)][:moves]:
+        override = Override(
+            id=lane,
+            action=Action.PRIORITIZE,
+            wanted=MessageFilter(ids=(first,)),
+            created_at=world.clock.now,
+            expires_at=world.clock.now + 60,
+            who="ops",
+            priority=priority,
+        )
+        world.overrides.add(override)
+        world.clock.advance(KNOWN_AFTER + OVERRIDES_AGE)
+        world.step(lane)
+    world.step(["MEDIUM", "MAIN"][moves - 1])
+    for _ in range(4):
+        world.clock.advance(5)
+        world.step("HIGH", consumer=other)
+
+    assert (max(most), len(handled)) == (1 + forged, 2)
 
 
 def test_one_that_kills_its_process_holds_up_another_lane_for_the_time_of_its_function(engine):

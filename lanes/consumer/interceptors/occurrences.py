@@ -4,8 +4,9 @@ Occurrences of a schedule: two never run at once, and one with `overlap = "skip"
 In one lane their group lets one of them run at a time; each claims its schedule too, since a deploy may move the
 schedule to another lane while some are waiting or running in the old one.
 
-Only what Scheduler's role has sent is an occurrence: every sender chooses the rest of its messages, and must not hold
-up or drop those of another lane. SQS itself writes who sent a message.
+Only what Scheduler's role has sent is an occurrence, and what an override has made of it: every sender chooses the
+rest of its messages, and must not hold up or drop those of another lane. SQS itself writes who sent a message, and the
+ledger which copies the consumer sent on.
 """
 
 from __future__ import annotations
@@ -16,15 +17,17 @@ from typing import TYPE_CHECKING
 
 from lanes.consumer import telemetry as report
 from lanes.consumer.interceptors import Interception
-from lanes.consumer.outcome import DONE, SENT_ON, Outcome
+from lanes.consumer.outcome import DONE, SENT_ON, Outcome, Reason
 from lanes.errors import AwsError
 from lanes.events import Event
 from lanes.message import Message
+from lanes.overrides import MOVED_ID
 from lanes.schedules import SOURCE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lanes.config import Lane
     from lanes.consumer.handlers import Work
     from lanes.consumer.interceptors.idempotency import Claims
     from lanes.consumer.ledger import Entry
@@ -32,6 +35,9 @@ if TYPE_CHECKING:
 
 KEPT = 400 * 86_400.0
 """Seconds for which a schedule's last end is known: longer than the longest pause of a cron expression."""
+
+MOVED_KEPT = 15 * 86_400.0
+"""Seconds for which a moved occurrence is known as one. AWS: a queue keeps it for at most 14 days."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,12 +54,39 @@ class Occurrences:
     role_id: str
 
     def begin(self, batch: Batch) -> Sequence[Interception]:
-        """Take part in a batch with messages of Scheduler."""
-        return [_Occurrences(self, batch)] if any(map(self.sent, batch.records)) else ()
+        """Take part in a batch with messages of Scheduler, or such that may have been moved."""
+        may_be = any(
+            self._is_sent(record) or MOVED_ID.fullmatch(record.deduplication_id) for record in batch.records
+        )
+        return [_Occurrences(self, batch)] if may_be else ()
 
-    def sent(self, record: RawRecord) -> bool:
-        """Whether Scheduler sent a record."""
+    def is_one(self, record: RawRecord, message: Message) -> bool:
+        """Whether a record is an occurrence; raises `AwsError` if it may be a moved one, and that can't be read."""
+        # Messages for later, which Scheduler sends as well, have their sender's source.
+        if message.source != SOURCE:
+            return False
+        return self._is_sent(record) or bool(
+            MOVED_ID.fullmatch(record.deduplication_id)
+            and self.claims.ledger.effect_done_at(_moved(record.deduplication_id))
+        )
+
+    def moving(self, record: RawRecord, message: Message, lane: Lane, deduplication_id: str) -> None:
+        """Write down that an occurrence is sent on under another id; call it before. Raises `AwsError`."""
+        if self.is_one(record, message):
+            # An id with the message id of a copy in another lane, which no sender of this one can know.
+            now, ledger = self.claims.settlement.clock(), self.claims.ledger
+            owner, name = record.message_id, lane.name
+            ledger.finish_effect(
+                _moved(deduplication_id), owner=owner, lane=name, now=now, keep_until=now + MOVED_KEPT
+            )
+
+    def _is_sent(self, record: RawRecord) -> bool:
         return record.sender_role_id == self.role_id
+
+
+def _moved(deduplication_id: str) -> str:
+    """Return the effect of a move. No message has such a one: in an identity, % is written as %25."""
+    return f"%moved#{deduplication_id}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -68,11 +101,12 @@ class _Occurrences(Interception):
         message = work.argument
         if entry.given_up or work.handler is None or not isinstance(message, Message):
             return None
-        # Messages for later, which Scheduler sends as well, have their sender's source.
-        if message.source != SOURCE or not self._feature.sent(record):
-            return None
         claims, name = self._feature.claims, message.id.rpartition("@")[0]
-        # No message has such an effect: in an identity, % is written as %25.
+        try:
+            if not self._feature.is_one(record, message):
+                return None
+        except AwsError:
+            return claims.settlement.deferred(self._batch.lane, record, entry, Reason.NOT_BEGUN)
         claim = claims.begin(self._batch, record, entry, f"%runs#{name}")
         if isinstance(claim, Outcome):
             return claim

@@ -24,20 +24,27 @@ from lanes.overrides import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from lanes.config import LanesConfig
+    from lanes.config import Lane, LanesConfig
     from lanes.consumer.records import Batch, RawRecord
     from lanes.consumer.settlement import Settlement
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class OverrideFilter:
-    """The overrides of a batch; the table is read every `OVERRIDES_AGE` seconds."""
+    """
+    The overrides of a batch; the table is read every `OVERRIDES_AGE` seconds.
+
+    Attributes:
+        moving: called before a message is sent on, with its record, its new lane and its new deduplication id; it may
+            raise `AwsError`.
+    """
 
     overrides: Overrides
     settlement: Settlement
     config: LanesConfig
+    moving: Callable[[RawRecord, Message, Lane, str], object] = lambda *_: None
     _active: ActiveOverrides = dataclasses.field(default_factory=ActiveOverrides)
     _read_at: float = float("-inf")
 
@@ -116,6 +123,8 @@ class _Moves(Interception):
         try:
             self._let_follow(record, message, override)
             moved_id = override.moved_id(record, since=self.active.waiting_since(record))
+            if message is not None:
+                self.feature.moving(record, message, target, moved_id)
             settlement.queues.forward(target.name, record, body=body, deduplication_id=moved_id)
         except AwsError:
             return settlement.deferred(self.batch.lane, record, entry, Reason.DIVERTED)
