@@ -113,7 +113,7 @@ def test_two_functions_on_one_queue_both_run(platform, lines):
     (second,) = [
         one["FunctionName"]
         for one in client.list_functions()["Functions"]
-        if one["Environment"]["Variables"].get("NAME") == "second"
+        if one.get("Environment", {}).get("Variables", {}).get("NAME") == "second"
     ]
     arn = client.list_event_source_mappings(FunctionName=functions["first"])["EventSourceMappings"][0]
     made = client.create_event_source_mapping(EventSourceArn=arn["EventSourceArn"], FunctionName=second)
