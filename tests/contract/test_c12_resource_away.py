@@ -164,6 +164,24 @@ def test_a_slot_receives_nothing_again_and_again_in_a_pause():
     assert max(queue.most_received() for queue in lanes.queues.live.values()) <= 10
 
 
+@pytest.mark.parametrize(
+    ("engine", "slots"), [("mappings", 1), (IN_PLACE, 4), ("pull", 1), ("pull", 2), ("pull", 4)]
+)
+@pytest.mark.parametrize("after", [0.02, 0.5, 1, 1.5, 3])
+def test_no_record_in_hand_makes_others_come_and_go_in_a_pause(engine, slots, after):
+    """A slot with some of MAIN in hand looks at HIGH first, which returns at once."""
+    lanes = simulated(engine, slots)
+    lanes.away = lambda seconds: seconds < 15
+    for number in range(40):
+        lanes.send("MAIN", group=f"m{number % 10}", seconds=0.008)
+    for number in range(16):
+        lanes.scheduler.after(after, partial(lanes.send, "HIGH", group=f"h{number % 8}", seconds=0.008))
+
+    lanes.run(seconds=14)
+
+    assert max(queue.most_received() for queue in lanes.queues.live.values()) <= 10
+
+
 @pytest.mark.parametrize("slots", [1, pytest.param(3, marks=pytest.mark.deep)])
 def test_a_slot_that_receives_spends_few_receives_for_each_try(slots):
     """Two hours away: once a pause, and once more where it leaves the try to others, which is every fourth."""

@@ -211,16 +211,15 @@ class Slot:
             1 if breaker and not (breaker.is_early and breaker.waits_for_others) else LARGEST_BATCH
         )
         # No slot waits for the resource of lanes that are all paused.
-        if breaker is None or not (pause := breaker.seconds_left) or not (lanes := self.choice.served()):
+        if breaker is None or not breaker.seconds_left or not (lanes := self.choice.served()):
             return False
-        self.looks.collect(wait=True)
-        if self.looks.hands:
-            return False
+        # None of them starts; and with one in hand, those above it would be received and returned again and again.
+        self._handle_hands()
         # The ring returns: more waits.
         self.has_worked = True
         left = self.time.left_beside(lanes)
         if not self.time.is_over:
-            attempts.breakers.wait(pause, left=left)
+            attempts.breakers.wait(breaker.seconds_left, left=left)
         return True
 
     def serve(self, lane: Lane) -> None:
@@ -360,14 +359,18 @@ class Slot:
 
     def leave(self) -> None:
         """Handle or return the records in hand, and wait for every call beside the handler."""
-        self.looks.collect(wait=True)
-        while in_hand := [lane for lane in self.choice.lanes if lane.name in self.looks.hands]:
-            self.time.is_over = True
-            self.handle(in_hand[0], self.looks.hands.pop(in_hand[0].name))
-            self.looks.collect(wait=True)
+        self._handle_hands(is_over=True)
         for lane in self.choice.lanes:
             self.looks.land(lane)
         self.services.paused.land()
+
+    def _handle_hands(self, *, is_over: bool = False) -> None:
+        """Handle or return the records in hand, without a look at others; `is_over` ends the slot with the first."""
+        self.looks.collect(wait=True)
+        while in_hand := [lane for lane in self.choice.lanes if lane.name in self.looks.hands]:
+            self.time.is_over = self.time.is_over or is_over
+            self.handle(in_hand[0], self.looks.hands.pop(in_hand[0].name))
+            self.looks.collect(wait=True)
 
 
 def first_unsuspected(records: Sequence[RawRecord]) -> RawRecord | None:
