@@ -26,7 +26,7 @@ def checked(method: Method) -> Method:
 
     Args:
         method: ``__init__``, or another method with keyword arguments. It raises a TypeError that names the argument
-            with its value, and what is right.
+            with its value, and the right type.
 
     """
 
@@ -80,7 +80,7 @@ def _fits(value: object, wanted: Any) -> bool:
 
 
 def _implements(value: object, interface: type) -> bool:
-    """Whether a value may be one of an interface of the CDK, whose proxies don't declare what they implement."""
+    """Whether a value may be one of an interface of the CDK, whose proxies declare none."""
     if value is None or isinstance(value, PLAIN):
         return False
     members = [name for name in vars(interface) if not name.startswith("_")]

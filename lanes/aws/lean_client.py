@@ -66,7 +66,7 @@ REFUSALS = frozenset({"ConditionalCheckFailedException", "TransactionCanceledExc
 
 
 class _Meta:
-    """What boto3's client says of itself; that client is made only for what is not known here."""
+    """The region and partition of boto3's client, which is made only for the rest of its metadata."""
 
     def __init__(self, place: Place, client: Callable[[], Any]) -> None:
         self.region_name, self.partition = place.region, place.partition

@@ -57,7 +57,7 @@ class Endpoint:
         config: configuration of botocore with the timeouts.
         service: `sqs` or `dynamodb`.
         ca_bundle: file of trusted certificates; by default those of botocore.
-        agent: what the requests name as their sender.
+        agent: the sender's name in the requests.
 
     Raises:
         Boto3NeededError: requests go through a proxy or show a client certificate.

@@ -5,7 +5,7 @@ A redrive copies first and deletes afterwards, so a run that is killed at any po
 deduplication id is made from the dead letter's id, so SQS drops a second copy within five minutes. The queue itself is
 the state of the run: another run continues where this one ended. A message that fails again returns during the run; it
 is recognised by its copy's deduplication id, and stays. So does one that another run sent since this one began: two
-runs at once would send what fails to each other for ever.
+runs at once would send failing messages to each other for ever.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The records that a producer exchanges with SQS, the protocol between them, and the report of what became of them."""
+"""The records that a producer exchanges with SQS, the protocol between them, and the report of their ends."""
 
 from __future__ import annotations
 

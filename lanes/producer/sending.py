@@ -172,7 +172,7 @@ class Dispatch(Generic[T]):
             before_step()
 
     def pause(self, seconds: float) -> None:
-        """Let time pass, settle the answers that come meanwhile, and send again what has none."""
+        """Let time pass, settle the answers that come meanwhile, and repeat messages without one."""
         until = self._clock() + seconds
         while (left := until - self._clock()) > 0:
             # SQS knows a message again for five minutes, and a pause may take hours.

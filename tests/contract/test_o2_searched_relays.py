@@ -87,7 +87,7 @@ def assert_shared(subject, seed):
     owners = [claim.relay for claims in found.claims.values() for claim in claims]
 
     assert found.doubled == []
-    # Some may be claimed once more: what a slow round does not send returns untried.
+    # Some may be claimed once more: a slow round returns its rest untried.
     assert len(found.claims) == len(world.entries)
     assert len(set(owners)) > 1
 

@@ -4,9 +4,9 @@ Occurrences of a schedule: two never run at once, and one with `overlap = "skip"
 In one lane their group lets one of them run at a time; each claims its schedule too, since a deploy may move the
 schedule to another lane while some are waiting or running in the old one.
 
-Only what Scheduler's role has sent is an occurrence, and what an override has made of it: every sender chooses the
-rest of its messages, and must not hold up or drop those of another lane. SQS itself writes who sent a message, and the
-ledger which copies the consumer sent on.
+Only a message of Scheduler's role is an occurrence, and its copy that an override moves: every sender chooses the
+rest of its messages, and must not hold up or drop those of another lane. SQS itself writes the sender of a message, and
+the ledger lists the copies that the consumer sent on.
 """
 
 from __future__ import annotations
